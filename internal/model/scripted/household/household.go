@@ -90,6 +90,10 @@ const (
 	maxEarlier  = 8
 )
 
+// maxCalls is how many calls a turn makes at most: as many as the app allows, or else the turn
+// would end without an answer.
+const maxCalls = 16
+
 // Answer returns the reply for a turn.
 func Answer(t Turn) Reply {
 	t.Question = cut(t.Question, maxQuestion)
@@ -140,8 +144,11 @@ func Answer(t Turn) Reply {
 	if len(look) > 0 && len(look) < len(calls) {
 		calls = look
 	}
+	if calls = u.fresh(calls); len(u.Results)+len(calls) > maxCalls {
+		return Reply{Say: "I cannot look into all of that at once: it takes more than I may look up for one question. Ask about a single thing, or about one room."}
+	}
 	if len(calls) > 0 {
-		return Reply{Say: a.plan, Calls: u.fresh(calls)}
+		return Reply{Say: a.plan, Calls: calls}
 	}
 	return Reply{Say: a.text()}
 }

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parley-server/parley/internal/keyword"
 )
@@ -54,12 +53,13 @@ func (u *turn) routine(q *ask, a *answered) (calls []Call, ok bool) {
 	if !about || !word && !nameless && !u.namesRoutine(flat) {
 		return nil, false
 	}
-	all, calls := u.routines()
+	domains := routineDomains
+	if domain := theDomain(flat); domain != "" { // a script is no automation, whatever its name
+		domains = []string{domain}
+	}
+	all, calls := u.routines(domains...)
 	if len(calls) > 0 {
 		return calls, true
-	}
-	if domain := theDomain(flat); domain != "" { // a script is no automation, whatever its name
-		all = slices.DeleteFunc(all, func(e entity) bool { return e.domain() != domain })
 	}
 	e, found := u.theRoutine(of, word, all)
 	many := severalOf.MatchString(flat)
@@ -67,6 +67,8 @@ func (u *turn) routine(q *ask, a *answered) (calls []Call, ok bool) {
 		return u.routinesIn(q, flat, all, a), true
 	}
 	switch {
+	case word && many && ranThen(q, flat) && !(found && wholeName(e, flat)):
+		return u.ranAtAll(q, flat, all, a), true
 	case word && many && q.kind != nil && q.kind.domain == "automation" && len(q.areas) == 0 && (q.state == "on" || q.state == "off") && !routineRan.MatchString(flat):
 		u.listRoutines(flat, all, a)
 		return nil, true
@@ -84,9 +86,11 @@ func metered(q *ask) bool {
 	return q.kind != nil && (q.kind.class == "power" || q.kind.class == "energy") || q.extreme != 0
 }
 
-// routines returns all automations, scripts and scenes, or the calls for them.
-func (u *turn) routines() (all []entity, calls []Call) {
-	for _, domain := range []string{"automation", "script", "scene"} {
+var routineDomains = []string{"automation", "script", "scene"}
+
+// routines returns all automations, scripts and scenes of these domains, or the calls for them.
+func (u *turn) routines(domains ...string) (all []entity, calls []Call) {
+	for _, domain := range domains {
 		c := Call{query, map[string]any{"domain": domain, "limit": 100}}
 		if r, ok := u.got(c); ok {
 			all = append(all, entities(r.Output, u.know.areas)...)
@@ -98,7 +102,7 @@ func (u *turn) routines() (all []entity, calls []Call) {
 }
 
 func isRoutine(e entity) bool {
-	return slices.Contains([]string{"automation", "script", "scene"}, e.domain())
+	return slices.Contains(routineDomains, e.domain())
 }
 
 // namesRoutine reports whether the words hold the whole name of one.
@@ -150,8 +154,8 @@ func theDomain(flat string) string {
 	return domain
 }
 
-// maxAsked is how many routines a question about a room looks into. A turn has some sixteen calls.
-const maxAsked = 10
+// maxAsked is how many routines a question about a room looks into, one call for each.
+const maxAsked = 9
 
 // routinesIn says which ones use something in the rooms of the question, and when they ran if that
 // is asked.
@@ -160,34 +164,35 @@ func (u *turn) routinesIn(q *ask, flat string, all []entity, a *answered) []Call
 	left := len(all) - min(len(all), maxAsked)
 	all = all[:len(all)-left]
 	var calls []Call
+	used := map[string][]string{} // ids, by routine
+	var ids []entity
 	for _, e := range all {
-		c := u.diagnosed(q, flat, e)
-		if _, ok := u.got(c); !ok {
-			calls = append(calls, c)
+		r, ok := u.got(usesOf(e))
+		if !ok {
+			calls = append(calls, usesOf(e))
+			continue
+		}
+		for _, id := range usedIDs(e, r) {
+			used[e.id] = append(used[e.id], id)
+			if !slices.ContainsFunc(ids, func(o entity) bool { return o.id == id }) {
+				ids = append(ids, entity{id: id})
+			}
 		}
 	}
 	if len(calls) > 0 {
 		return calls
 	}
-	var here []entity
+	var things, here []entity
+	if len(ids) > 0 { // one look at all of them: a turn has few calls
+		if things, calls = u.live(ids[:min(len(ids), 100)]); len(calls) > 0 {
+			return calls
+		}
+	}
 	uses := map[string][]string{} // by routine, what it uses there
 	for _, e := range all {
-		r, _ := u.got(u.diagnosed(q, flat, e))
-		m := usesLine.FindStringSubmatch(r.Output)
-		if m == nil {
-			continue
-		}
-		var ids []entity
-		for id := range strings.SplitSeq(m[1], ", ") {
-			if id != e.id {
-				ids = append(ids, entity{id: id})
-			}
-		}
-		es, more := u.live(ids[:min(len(ids), 20)])
-		calls = append(calls, more...)
-		for _, o := range es {
+		for _, o := range things {
 			grouped := o.class == "group" && slices.ContainsFunc(q.areas, func(area string) bool { return u.named(o, strings.ToLower(area)) })
-			if slices.Contains(q.areas, o.area) || grouped {
+			if slices.Contains(used[e.id], o.id) && (slices.Contains(q.areas, o.area) || grouped) {
 				uses[e.id] = append(uses[e.id], o.the())
 			}
 		}
@@ -195,10 +200,10 @@ func (u *turn) routinesIn(q *ask, flat string, all []entity, a *answered) []Call
 			here = append(here, e)
 		}
 	}
-	if len(calls) > 0 {
-		return calls
-	}
 	where := strings.ToLower(listed(q.areas))
+	if left > 0 {
+		defer a.say("I looked into %d of %d.", len(all), len(all)+left)
+	}
 	if len(here) == 0 {
 		a.say("No %s uses anything in the %s.", domain, where)
 		u.listRoutines(flat, all, a)
@@ -207,30 +212,30 @@ func (u *turn) routinesIn(q *ask, flat string, all []entity, a *answered) []Call
 	if len(here) == 1 && !severalOf.MatchString(flat) {
 		return u.oneRoutine(q, flat, here[0], a)
 	}
-	if routineRan.MatchString(flat) { // when they ran is in their attributes
-		if here, calls = u.live(here); len(calls) > 0 {
+	if ranThen(q, flat) {
+		ran, calls := u.runs(q, here)
+		if len(calls) > 0 {
 			return calls
 		}
-	}
-	if then := q.when; ranThen(q, flat) {
 		var lines []string
 		for _, e := range here {
-			r, _ := u.got(u.diagnosed(q, flat, e))
-			if ts := u.triggered(r); len(ts) > 0 {
+			if ts := ran[e.id]; len(ts) > 0 {
 				a.cite(e.id, e.name)
 				lines = append(lines, fmt.Sprintf("- %s: %s; it uses %s", e.name, u.know.clocks(ts[:min(len(ts), 10)]), listed(uses[e.id])))
 			}
 		}
 		using := fmt.Sprintf("%s that %s something in the %s", plural(len(here), domain, domain+"s"), plural(len(here), "uses", "use"), where)
 		if len(lines) == 0 {
-			a.say("No: %s %s %s %s.", plural(len(here), "the one", "none of the "+count(len(here))), using, plural(len(here), "did not run", "ran"), then.said)
+			a.say("No: %s %s %s %s.", plural(len(here), "the one", "none of the "+count(len(here))), using, plural(len(here), "did not run", "ran"), q.when.said)
 		} else {
-			a.say("%s of the %s %s ran %s:\n\n%s", upper(count(len(lines))), count(len(here)), using, then.said, strings.Join(lines, "\n"))
-		}
-		if left > 0 {
-			a.say("I looked into %d of %d.", len(all), len(all)+left)
+			a.say("%s of the %s %s ran %s:\n\n%s", upper(count(len(lines))), count(len(here)), using, q.when.said, strings.Join(lines, "\n"))
 		}
 		return nil
+	}
+	if routineRan.MatchString(flat) { // when they ran is in their attributes
+		if here, calls = u.live(here); len(calls) > 0 {
+			return calls
+		}
 	}
 	var lines []string
 	for _, e := range here {
@@ -245,46 +250,21 @@ func (u *turn) routinesIn(q *ask, flat string, all []entity, a *answered) []Call
 		lines = append(lines, line)
 	}
 	a.say("%s %s something in the %s:\n\n%s", upper(count(len(here))), plural(len(here), domain+" uses", domain+"s use"), where, strings.Join(lines, "\n"))
-	if left > 0 {
-		a.say("I looked into %d of %d.", len(all), len(all)+left)
-	}
 	return nil
 }
 
-// ranThen reports whether the question is whether one ran in a period that it names.
-func ranThen(q *ask, flat string) bool {
-	return q.when.tool != "" && q.when.tool != "now" && routineRan.MatchString(flat) && !routineDoes.MatchString(flat)
+// usesOf is the call that tells what a routine uses.
+func usesOf(e entity) Call {
+	return Call{diagnose, map[string]any{"entity": e.id, "start": "-72h"}}
 }
 
-// diagnosed is the call that tells what one uses, and when it ran: in the period of the question
-// if it asks for that, or else of late.
-func (u *turn) diagnosed(q *ask, flat string, e entity) Call {
-	start := "-72h"
-	if ranThen(q, flat) {
-		start = u.span(q.when, start)
+// usedIDs returns what a routine uses, by its diagnosis.
+func usedIDs(e entity, r Result) []string {
+	m := usesLine.FindStringSubmatch(r.Output)
+	if m == nil {
+		return nil
 	}
-	return Call{diagnose, map[string]any{"entity": e.id, "start": start}}
-}
-
-// triggered returns when one ran, by a diagnosis.
-func (u *turn) triggered(r Result) []time.Time {
-	var out []time.Time
-	for _, m := range triggeredBy.FindAllStringSubmatch(r.Output, -1) {
-		if at := moment(m[1]); !at.IsZero() {
-			out = append(out, at)
-		}
-	}
-	return out
-}
-
-// lastRun says when one last ran, or "".
-func (u *turn) lastRun(e entity) string {
-	last, _ := e.attrs["last_triggered"].(string)
-	at, err := time.Parse(time.RFC3339, last)
-	if err != nil {
-		return ""
-	}
-	return u.know.when(at.In(u.know.now.Location()))
+	return slices.DeleteFunc(strings.Split(m[1], ", "), func(id string) bool { return id == e.id })
 }
 
 // listRoutines says which there are.
@@ -322,12 +302,13 @@ func (u *turn) listRoutines(flat string, all []entity, a *answered) {
 // oneRoutine says what was asked of one.
 func (u *turn) oneRoutine(q *ask, flat string, e entity, a *answered) []Call {
 	live, calls := u.live([]entity{e})
-	c := u.diagnosed(q, flat, e)
+	c := usesOf(e)
 	r, ok := u.got(c)
 	if !ok {
 		calls = append(calls, c)
 	}
-	if len(calls) > 0 {
+	wrong, more := u.brokeOff(e)
+	if calls = append(calls, more...); len(calls) > 0 {
 		return calls
 	}
 	if len(live) > 0 {
@@ -341,11 +322,15 @@ func (u *turn) oneRoutine(q *ask, flat string, e entity, a *answered) []Call {
 	kind := e.domain()
 	name := fmt.Sprintf("%s \"%s\"", kind, e.name)
 	ran := "It has not run in the time that is recorded."
-	if at := u.lastRun(e); at != "" {
+	at := u.lastRun(e)
+	if at != "" {
 		ran = fmt.Sprintf("It last ran %s.", at)
 		if m := triggeredBy.FindAllStringSubmatch(r.Output, -1); m != nil {
 			ran = fmt.Sprintf("It last ran %s, triggered by %s.", at, u.known(m[len(m)-1][2]))
 		}
+	}
+	if wrong != nil {
+		ran = map[bool]string{true: ran + " "}[at != ""] + "It " + u.failedSaid(e, wrong) + "."
 	}
 	state := ""
 	if kind == "automation" {
@@ -357,13 +342,27 @@ func (u *turn) oneRoutine(q *ask, flat string, e entity, a *answered) []Call {
 		a.say("%s: the %s is %s.", map[bool]string{true: "Yes", false: "No"}[yes], name, map[bool]string{true: "on", false: "off, so it does nothing by itself"}[e.is("on")])
 		a.say("%s", ran)
 	case ranThen(q, flat) && q.aspect == "":
-		if ts := u.triggered(r); len(ts) > 0 {
+		then, calls := u.runs(q, []entity{e})
+		if len(calls) > 0 {
+			return calls
+		}
+		if ts := then[e.id]; len(ts) > 0 {
 			a.say("Yes: the %s ran %s, %s.", name, q.when.said, u.know.clocks(ts[:min(len(ts), 10)]))
 		} else {
 			a.say("No: the %s did not run %s. %s", name, q.when.said, ran)
 		}
 	case routineRan.MatchString(flat) && !routineDoes.MatchString(flat):
-		a.say("%s %s", strings.Replace(ran, "It", "The "+name, 1), state)
+		yes := ""
+		if re(`^(?:and |so |but )*(?:does|do|did|is)\b.*\bwork(?:s|ed|ing)?\b`).MatchString(flat) {
+			yes = "I cannot tell: "
+			switch {
+			case wrong != nil:
+				yes = "No: "
+			case at != "":
+				yes = "Yes, as far as can be told: "
+			}
+		}
+		a.say("%s %s", upper(yes+strings.Replace(ran, "It", "the "+name, 1)), state)
 	default:
 		said := fmt.Sprintf("The %s concerns %s.", name, listed(used))
 		if kind == "scene" {
@@ -383,15 +382,12 @@ func (u *turn) oneRoutine(q *ask, flat string, e entity, a *answered) []Call {
 
 // used returns the names of what one uses, or the calls for them.
 func (u *turn) used(e entity, r Result) (names []string, calls []Call) {
-	m := usesLine.FindStringSubmatch(r.Output)
-	if m == nil {
-		return nil, nil
-	}
 	var es []entity
-	for id := range strings.SplitSeq(m[1], ", ") {
-		if id != e.id {
-			es = append(es, entity{id: id})
-		}
+	for _, id := range usedIDs(e, r) {
+		es = append(es, entity{id: id})
+	}
+	if len(es) == 0 {
+		return nil, nil
 	}
 	es, calls = u.live(es[:min(len(es), 20)])
 	for _, o := range es {
@@ -441,7 +437,7 @@ func (u *turn) users(q *ask, a *answered) (calls []Call, ok bool) {
 // usersOf returns the automations, scripts and scenes that use a thing, by their sort: "the
 // automations A and B". Or it returns the calls for them.
 func (u *turn) usersOf(e entity) (by []string, calls []Call) {
-	all, calls := u.routines()
+	all, calls := u.routines(routineDomains...)
 	c := Call{diagnose, map[string]any{"entity": e.id}}
 	r, ok := u.got(c)
 	if !ok {
