@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -231,11 +232,21 @@ func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex
 		kind = "native" // a loopback address (RFC 8252, section 7.3)
 	}
 	about := metadata(redirect, way, kind, scopes)
-	made, err := oauthex.RegisterClient(ctx, m.RegistrationEndpoint, &about, c)
+	made, err := registered(ctx, m.RegistrationEndpoint, &about, c)
 	if err != nil {
 		return client{}, parley.Errorf(parley.CodeUnavailable, "%s does not let Parley register: %s", is.Name, l.server.clean(err.Error()))
 	}
 	return client{ID: made.ClientID, Secret: made.ClientSecret, Redirect: redirect, Style: style(ways, made.ClientSecret, made.TokenEndpointAuthMethod), Made: true}, nil
+}
+
+// registered registers a client. The SDK panics when it reads some answers, such as null.
+func registered(ctx context.Context, at string, about *oauthex.ClientRegistrationMetadata, c *http.Client) (made *oauthex.ClientRegistrationResponse, err error) {
+	defer func() {
+		if recover() != nil {
+			made, err = nil, errors.New("its answer cannot be read")
+		}
+	}()
+	return oauthex.RegisterClient(ctx, at, about, c)
 }
 
 // style returns how a client authenticates, chosen from the methods that its authorization
