@@ -106,7 +106,7 @@ func (s *server) use(ctx context.Context, stopped <-chan struct{}) (l *link, lea
 }
 
 func (s *server) over() error {
-	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s was stopped because Parley is stopping", s.o.Name)
+	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s was stopped, because Parley is stopping or the server's settings or approval have changed", s.o.Name)
 }
 
 // begin waits until a link exists that did not exist before.
