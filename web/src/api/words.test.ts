@@ -10,6 +10,7 @@ test.each([
   ["nothing was lost (the session).", "nothing was lost (the conversation)."],
   ["approve it with: parley session approve", "approve it with: parley session approve"],
   ["follow several sessions in one stream at /v1/sessions/a", "follow several conversations in one stream at /v1/sessions/a"],
+  ['desk/app.yaml:3: unknown key "session"', 'desk/app.yaml:3: unknown key "session"'],
   ["begins with session.created, not session:7 or --session", "begins with session.created, not session:7 or --session"],
 ])("%s", (text, want) => expect(inPageWords(text)).toBe(want));
 

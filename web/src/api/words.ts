@@ -2,9 +2,9 @@
 
 import type { ErrorInfo } from "./types.gen.ts";
 
-/** The server's words in the page's: a session becomes a conversation. Commands, addresses and names in code stay as they are. */
+/** The server's words in the page's: a session becomes a conversation. Commands, addresses, names in code and quoted names stay as they are. */
 export const inPageWords = (text: string): string =>
-  text.replace(/(^|parley |[\s("“])([Ss])ession(s?)(?![\w/=-]|[.:]\w)/g, (all: string, before: string, s: string, many: string) =>
+  text.replace(/(^|parley |[\s(])([Ss])ession(s?)(?![\w/=-]|[.:]\w)/g, (all: string, before: string, s: string, many: string) =>
     before === "parley " ? all : `${before}${s === "S" ? "C" : "c"}onversation${many}`,
   );
 

@@ -1,5 +1,6 @@
 import { useState } from "react";
 
+import { inPageWords } from "../api/words.ts";
 import { IconButton } from "../ui/button.tsx";
 import { Close } from "../ui/icons.tsx";
 import { useActions, useChat } from "./use-chat.ts";
@@ -9,12 +10,13 @@ export function Notices() {
   const app = useChat((s) => s.app);
   const key = `parley.${useActions().app}.noticed`;
   const [seen, setSeen] = useState(() => read(key));
-  const text = app?.notices.join(" ") ?? "";
+  const notices = app?.notices.map(inPageWords) ?? [];
+  const text = notices.join(" ");
   if (text === "" || seen === text) return null;
   return (
     <div role="note" className="mb-2 flex items-center rounded-xl border border-border bg-surface py-0.5 pr-0.5 pl-3 text-[13px] leading-5 text-text-muted">
       <div className="flex min-w-0 flex-1 flex-col gap-1 py-1 wrap-anywhere">
-        {app?.notices.map((n) => <p key={n}>{n}</p>)}
+        {notices.map((n) => <p key={n}>{n}</p>)}
       </div>
       <IconButton
         label="Got it"
