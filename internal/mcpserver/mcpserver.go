@@ -99,8 +99,8 @@ type Options struct {
 	// hosts that refuse a dot in a tool's name.
 	Underscores bool
 
-	// Approvals lets the tool answer approve acts, too, and not only answer questions: a
-	// host's model may then approve what it requested itself.
+	// Approvals lets the tool answer approve acts and replies of the model to servers, too, and
+	// not only answer questions: a host's model may then approve what it requested itself.
 	Approvals bool
 
 	AwaitWithin   time.Duration // of await_continuation without timeout_ms; 0: 30 s

@@ -23,6 +23,7 @@ type Waiting struct {
 	Reaches        []string        `json:"reaches,omitempty" jsonschema:"what that call acts on"`
 	Choices        []string        `json:"choices,omitempty"`
 	Questions      []AskedQuestion `json:"questions,omitempty"`
+	Sampling       string          `json:"sampling,omitempty" jsonschema:"the server that would get a reply of the app's model; only a person can allow it"`
 	Credentials    []string        `json:"credentials,omitempty" jsonschema:"names of the secrets that are asked for; never ask for their values in the conversation"`
 	ExpiresAt      int64           `json:"expiresAt,omitempty"`
 }
@@ -44,7 +45,7 @@ type AskedOption struct {
 func waitingOf(in parley.Interaction) Waiting {
 	w := Waiting{
 		InteractionID: string(in.ID), ContinuationID: string(in.Turn), Kind: string(in.Kind), Title: in.Title, Detail: in.Detail, Text: in.Text,
-		Tool: in.Tool, Reaches: in.Reaches, Credentials: in.Credentials, ExpiresAt: millis(in.ExpiresAt),
+		Tool: in.Tool, Reaches: in.Reaches, Sampling: in.Sampling, Credentials: in.Credentials, ExpiresAt: millis(in.ExpiresAt),
 	}
 	_ = json.Unmarshal(in.Input, &w.Input) // there need not be one
 	if in.Kind != parley.KindQuestion {
@@ -101,7 +102,7 @@ func news(t parley.TurnInfo, known []parley.InteractionID) bool {
 func (a *App) howToGoOn(list []Waiting) string {
 	id := list[0].ContinuationID
 	onward := "; then call " + a.name("await_continuation") + " with continuation_id " + id + ". To wait for an answer that is given elsewhere, call it with these interactions as known"
-	if slices.ContainsFunc(list, func(w Waiting) bool { return a.mayAnswer(parley.InteractionKind(w.Kind)) }) {
+	if slices.ContainsFunc(list, func(w Waiting) bool { return a.mayAnswer(parley.InteractionKind(w.Kind), w.Sampling) }) {
 		return "Ask the user, and give the answer with " + a.name("answer") + onward + "."
 	}
 	return "Only a person can answer, on a page or in a terminal of the server: tell the user" + onward + "."
@@ -109,9 +110,10 @@ func (a *App) howToGoOn(list []Waiting) string {
 
 // mayAnswer reports whether a host's model may answer in a person's name. It may not
 // approve acts unless the operator allows it, since it would approve its own; and it
-// never provides secrets.
-func (a *App) mayAnswer(kind parley.InteractionKind) bool {
-	return kind == parley.KindQuestion || a.o.Approvals && kind != parley.KindCredential
+// never provides secrets. A question in which a server asks for a reply of the model
+// (sampling) is such an act.
+func (a *App) mayAnswer(kind parley.InteractionKind, sampling string) bool {
+	return kind == parley.KindQuestion && sampling == "" || a.o.Approvals && kind != parley.KindCredential
 }
 
 // busyWith adds to a refusal what a busy session waits for, if that is a human:
@@ -167,8 +169,12 @@ func (a *App) answerOpen(ctx context.Context, r request, in answerIn) (answerOut
 	}
 	if row.Kind == parley.KindCredential && len(given) > 0 && in.Choice != parley.ChoiceDeny { // from the host's settings, not from its model
 		in = answerIn{Choice: parley.ChoiceAnswered}
-	} else if !a.mayAnswer(row.Kind) {
-		e := parley.Errorf(parley.CodeForbidden, "a %s is for a person to answer, and not for the model of a host", row.Kind).WithField("interaction_id")
+	} else if !a.mayAnswer(row.Kind, row.Sampling) {
+		what := string(row.Kind)
+		if row.Sampling != "" {
+			what += " for a reply of the model"
+		}
+		e := parley.Errorf(parley.CodeForbidden, "a %s is for a person to answer, and not for the model of a host", what).WithField("interaction_id")
 		if row.Kind == parley.KindCredential {
 			return answerOut{}, nil, e.WithHint("give the secret on a page or in a terminal of the server, or in the settings of the host, as the header %s", parley.CredentialsHeader)
 		}

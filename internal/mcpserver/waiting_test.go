@@ -123,6 +123,69 @@ func TestApprovals(t *testing.T) {
 	})
 }
 
+// sampler is a tool whose server asks for a reply of the app's model.
+type sampler struct{}
+
+func (sampler) Tools(context.Context) ([]parley.ToolDecl, error) {
+	return []parley.ToolDecl{{Name: "study", Description: "Study.", Effect: parley.EffectRead, InputSchema: json.RawMessage(`{"type":"object"}`)}}, nil
+}
+
+func (sampler) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	reply, err := r.Sample(ctx, parley.Sampling{Key: "a", Server: "deep", Messages: []parley.Message{parley.Text(parley.RoleUser, "Say it.")}, MaxTokens: 100})
+	return parley.ToolResult{Output: "got " + reply.Text}, err
+}
+
+// TestSamplingIsForAPerson: the model of a host may not answer the question whether a server gets a
+// reply of the app's model, although it answers other questions. The operator can allow it.
+func TestSamplingIsForAPerson(t *testing.T) {
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		res := enginetest.Results(r)
+		switch {
+		case r.Agent == parley.SamplingAgent:
+			say("a word")
+		case len(res) > 0:
+			say("told: " + res[len(res)-1])
+		default:
+			return seam.Reply{Parts: []parley.Part{enginetest.Call("study", args{})}}, nil
+		}
+		return seam.Reply{}, nil
+	}
+	decls, _ := sampler{}.Tools(t.Context())
+	app := enginetest.App(func(a *parley.App) {
+		def := a.Agents["lead"]
+		def.Tools = append(def.Tools, "study")
+		a.Agents["lead"] = def
+		a.Tools = append(a.Tools, decls...)
+	})
+	inEras(t, func(t *testing.T, era string) {
+		for _, allowed := range []bool{false, true} {
+			h := houseOf(t, enginetest.New(t, model, app, enginetest.With(sampler{})), app, func(o *mcpserver.Options) { o.Approvals = allowed })
+			c := h.host(era, "", nil)
+			got := c.call("test.ask", args{"message": "study"})
+			open, _ := got["waiting_for"].([]any)
+			if len(open) != 1 || open[0].(map[string]any)["sampling"] != "deep" {
+				t.Fatalf("it waits for %v", got)
+			}
+			answer := args{"interaction_id": open[0].(map[string]any)["interactionId"], "answers": []string{parley.SamplingSession}}
+			if allowed {
+				c.call("test.answer", answer)
+				end := c.call("test.await_continuation", args{"continuation_id": got["continuation_id"]})
+				if said, _ := end["response"].(map[string]any)["finalMessage"].(string); !strings.Contains(said, "a word") {
+					t.Errorf("allowed: %q", said)
+				}
+				continue
+			}
+			if e := c.refused("test.answer", answer); e.Code != parley.CodeForbidden || !strings.Contains(e.Hint, "mcp.approvals") {
+				t.Errorf("the host's model answers: %+v", e)
+			}
+			row, err := h.Engine.Interaction(t.Context(), enginetest.User, parley.InteractionID(answer["interaction_id"].(string)))
+			if err != nil || !row.Open {
+				t.Errorf("after that: %+v, %v", row, err)
+			}
+		}
+	})
+}
+
 // TestQueuedBehindAQuestion: await_continuation on a turn that is queued behind a waiting turn returns
 // at once with the open question of the waiting one.
 func TestQueuedBehindAQuestion(t *testing.T) {
