@@ -140,6 +140,9 @@ type connection struct {
 	limit *rate.Limiter
 	meter *meter
 	end   func(cause error) // ends the connection
+
+	handling bool      // the client's message is handled, and nothing more is read; guarded by mu
+	handled  time.Time // when the last one was; guarded by mu
 }
 
 // socketCarrier is the form of messages on a socket, which splits them at the line breaks.
@@ -218,12 +221,31 @@ func (c *connection) input(ctx context.Context) error {
 		case !utf8.Valid(message):
 			return &closed{closedNotUTF8, "the message is not UTF-8"}
 		}
-		if reply := c.in.Input(ctx, message); reply != nil {
+		if reply := c.handle(ctx, message); reply != nil {
 			if err := c.reply(reply); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+func (c *connection) handle(ctx context.Context, message []byte) (reply []byte) {
+	note := func(handling bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.handling, c.handled = handling, time.Now()
+	}
+	note(true)
+	defer note(false)
+	return c.in.Input(ctx, message)
+}
+
+// heard reports whether a message of the client was handled since a time. That may take long, and
+// what the client answers to a ping is read only afterwards.
+func (c *connection) heard(since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.handling || c.handled.After(since)
 }
 
 // read reads a message, in pieces small enough for the meter.
@@ -297,10 +319,11 @@ func (c *connection) alive(ctx context.Context, every time.Duration) {
 			continue
 		}
 		c.extend()
+		began := time.Now()
 		within, done := context.WithTimeout(ctx, c.o.WriteWithin)
 		err := c.conn.Ping(within)
 		done()
-		if err != nil {
+		if err != nil && !c.heard(began) {
 			c.end(err)
 			return
 		}

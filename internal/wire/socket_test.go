@@ -555,6 +555,53 @@ func TestSocket_heartbeat(t *testing.T) {
 	})
 }
 
+// TestSocket_command_that_takes_long: a client that gives all signs of life it is asked for stays,
+// also when its command waits for somebody else for longer than a sign may take. Nothing of it is
+// read meanwhile. When it has its reply, it is asked again.
+func TestSocket_command_that_takes_long(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 2 * time.Minute
+		p, ended := newPipe(t, wire.Socket{Input: func(context.Context, []byte) []byte {
+			time.Sleep(takes)
+			return []byte(`{"type":"reply"}`)
+		}}, wire.Options{})
+		type frame struct {
+			op   byte
+			data string
+		}
+		says := make(chan frame, 100) // which are read when the command is done
+		go func() {
+			for f := range says {
+				p.say(f.op, f.data)
+			}
+		}()
+		for begin, told := time.Now(), false; ; {
+			op, data, err := p.frame()
+			switch at := time.Since(begin); {
+			case err != nil:
+				t.Fatalf("after %s: %v", at, err)
+			case op == 0x89 && !told: // the command comes in place of the first sign of life
+				told = true
+				p.say(0x81, "a command")
+				begin = time.Now()
+				says <- frame{0x8a, data}
+			case op == 0x89 && at > takes:
+				says <- frame{0x88, "\x03\xe8"}
+				close(says)
+				_, _ = io.Copy(io.Discard, p.r)
+				<-ended
+				_ = p.Close()
+				return
+			case op == 0x89:
+				says <- frame{0x8a, data}
+			case op != 0x81 || !strings.Contains(data, "reply") || at != takes:
+				t.Fatalf("after %s: %x %q", at, op, data)
+			}
+		}
+	})
+}
+
 // TestSocket_message_that_does_not_end: a client can not hold a message open.
 func TestSocket_message_that_does_not_end(t *testing.T) {
 	t.Parallel()
