@@ -45,6 +45,7 @@ paths:
       summary: Gets an item.
       parameters:
         - {name: Authorization, in: header, schema: {type: string}}
+        - {name: x-http-method-override, in: header, schema: {type: string}}
         - {name: session, in: cookie, schema: {type: string}}
         - {name: tags, in: query, schema: {type: array, items: {type: string}}}
         - {name: csv, in: query, explode: false, schema: {type: array, items: {type: string}}}
@@ -236,6 +237,22 @@ func TestDecls(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNotSet: a model may set neither the login of a call nor another method, which could make a
+// write of a read.
+func TestNotSet(t *testing.T) {
+	t.Parallel()
+	s := toolset(t, Options{BaseURL: "https://a", Operations: ops("items.get")})
+	schema := strings.ToLower(string(s.list[0].InputSchema))
+	for _, name := range []string{"authorization", "override"} {
+		if strings.Contains(schema, name) {
+			t.Errorf("%s is in %s", name, schema)
+		}
+	}
+	if !strings.Contains(schema, "x-trace") {
+		t.Errorf("no other header is in %s", schema)
 	}
 }
 

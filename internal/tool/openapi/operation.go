@@ -56,10 +56,11 @@ type encodingOf struct {
 	explode bool
 }
 
-// notSet lists headers that the model may not set.
+// notSet lists headers that the model may not set. Some services take the method of a request from
+// a header, which could make a write of a read.
 var notSet = []string{
 	"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Cookie", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
 }
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
