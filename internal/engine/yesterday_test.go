@@ -118,6 +118,13 @@ func TestToolsOfYesterday(t *testing.T) {
 				if got := enginetest.Outcomes(log); got[0] != tc.want {
 					t.Errorf("got %v", got)
 				}
+				for _, e := range log {
+					if p, err := e.Payload(); err != nil {
+						t.Fatal(err)
+					} else if p, ok := p.(parley.ToolStarted); ok && p.Deadline.Sub(e.Time) < 9*time.Second { // it was 10 s or more yesterday
+						t.Errorf("attempt %d may take %s, as the tool of today says", p.Attempt, p.Deadline.Sub(e.Time))
+					}
+				}
 				looks, puts, mails := r.Service.Counts()
 				if n := looks + puts + mails; n != tc.calls {
 					t.Errorf("the service was called %d times", n)
