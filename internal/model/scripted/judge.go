@@ -75,19 +75,19 @@ func (s *script) judge(w *weight) {
 	s.inTime(w)
 }
 
-// contradicted makes the contradicted sentences what an overridden record says. If the
-// question's words are in other sentences, those still hold.
+// contradicted makes the contradicted sentences what an overridden record says. The other
+// sentences still hold.
 func (x *weighed) contradicted(by *weighed) {
 	against := rejects(by.record)
-	taken := func(sen sentence) bool {
+	kept := func(sen sentence) bool {
 		_, other := compare(by.sentences, []sentence{sen})
-		return other || slices.ContainsFunc(against, func(name string) bool { return holds(sen.stems, stems(name)) })
+		return !other && !slices.ContainsFunc(against, func(name string) bool { return holds(sen.stems, stems(name)) })
 	}
-	if slices.ContainsFunc(x.focus, taken) {
-		return
-	}
-	if i := slices.IndexFunc(x.sentences, taken); i >= 0 {
-		x.focus, x.Says = x.sentences[i:i+1], shorten(plain(x.sentences[i].text), maxSentence)
+	for _, among := range [][]sentence{x.focus, x.sentences} {
+		if taken := slices.DeleteFunc(slices.Clone(among), kept); len(taken) > 0 {
+			x.focus, x.Says = taken, shorten(plain(joined(taken)), maxSentence)
+			return
+		}
 	}
 }
 
@@ -156,7 +156,8 @@ func (s *script) spare(w *weight) {
 		if part == nil || sub.wants != nil && says == "" && !sub.wants.in(joined(part)) && sub.wants.in(w.Best.Says) {
 			continue
 		}
-		if _, other := compare(w.Best.sentences, part); other && says == "" && related(w.Best.sentences, part) {
+		whole, only := &weighed{record: w.Best.record, focus: w.Best.sentences}, &weighed{record: x.record, focus: part}
+		if _, other := compare(w.Best.sentences, part); other && says == "" && ofOneThing(whole, only) {
 			continue // the newer record contradicts this part
 		}
 		against := rejects(w.Best.record)
@@ -268,15 +269,22 @@ func (s *script) differs(newer, older *weighed, sub subject) bool {
 // somebody may order are both in euros, and neither corrects the other.
 func ofOneThing(newer, older *weighed) bool {
 	for _, n := range newer.focus {
-		mine := telling([]sentence{n})
-		about := slices.ContainsFunc(older.title, func(w string) bool { return slices.Contains(mine, w) })
 		for _, o := range older.focus {
-			if _, other := compare([]sentence{n}, []sentence{o}); other && (about || related([]sentence{n}, []sentence{o})) {
+			if _, other := compare([]sentence{n}, []sentence{o}); other && (older.covered(n, o) || related([]sentence{n}, []sentence{o})) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// covered reports whether a sentence has a word of a page's title that covers another sentence of
+// the page. A word that some sentences of the page repeat is about these alone.
+func (x *weighed) covered(by, of sentence) bool {
+	return slices.ContainsFunc(x.title, func(w string) bool {
+		repeated := slices.ContainsFunc(x.sentences, func(o sentence) bool { return slices.Contains(o.stems, w) })
+		return slices.Contains(by.stems, w) && !keyword.IsStop(w) && (!repeated || slices.Contains(of.stems, w))
+	})
 }
 
 // sameMatter reports whether two records that share a word of a question speak of one

@@ -13,8 +13,10 @@ type sentence struct {
 
 // Kinds of sentences, by the words that people use for them.
 var (
-	joking   = regexp.MustCompile(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
-	wishing  = regexp.MustCompile(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
+	joking  = regexp.MustCompile(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
+	wishing = regexp.MustCompile(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
+	// hedged matches what is only thought about: no hedge is a decision.
+	hedged   = regexp.MustCompile(`(?i)\b(?:might|(?:i|we|they) (?:may|could)|considering|thinking (?:of|about)|looking (?:in|at)to|i(?:'ll| will| am going to|'m going to) (?:\w+ )?(?:compare|evaluate|look into|think about|find out)|nothing is decided|not (?:yet )?decided|undecided|tbd)\b`)
 	rumoured = regexp.MustCompile(`(?i)\b(?:rumou?rs?|i heard|heard that|apparently|someone said|people say|not sure|no idea)\b`)
 	decided  = regexp.MustCompile(`(?i)\b(?:decision|decided?|we will|we'll|agreed|approved|confirmed|final|from now on|as of|starting|scrap\w*|instead of|no longer|moved? to|moves to|replac\w+|switch\w*|drop\w*|correction|correct\w*|go with|going with|let's|settled)\b`)
 	// changes is wider than changed: it also matches statements about the current state.
@@ -29,6 +31,7 @@ const (
 	asking    = "a question"
 	wish      = "a wish"
 	rumour    = "a rumour"
+	idea      = "an idea"
 	joke      = "a joke"
 )
 
@@ -38,6 +41,8 @@ func (x sentence) kind() string {
 		return wish
 	case strings.HasSuffix(strings.TrimRight(x.text, " )\"'"), "?"):
 		return asking
+	case hedged.MatchString(x.text):
+		return idea
 	case rumoured.MatchString(x.text):
 		return rumour
 	}

@@ -49,6 +49,9 @@ func (s *script) plainly(w weight) string {
 	if w.Kind == "author" {
 		return "" // the question is about the author, not about what was said
 	}
+	if w.Best != nil && onDay(w.Subject.question, joined(w.Best.focus)) == "no" {
+		return no
+	}
 	if w.Best != nil && bounded(w) {
 		return "" // what is over ten kilos, and what is not, is for the reader to see
 	}
@@ -64,8 +67,6 @@ func (s *script) plainly(w weight) string {
 			return "wish"
 		}
 		return "undecided"
-	case w.Best != nil && otherDay(w):
-		return no
 	}
 	if w.Best != nil {
 		chosen := s.choice(w.Best.record, w.Subject)

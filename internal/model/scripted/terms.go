@@ -70,7 +70,7 @@ func (s *script) terms(words []string, carried bool) []*term {
 	strong := false
 	for _, w := range words {
 		t := &term{words: w, exact: stems(w), carried: carried}
-		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && (strings.Trim(w, "0123456789.,-") == "" || anHour.MatchString(w))
+		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && (strings.Trim(w, "0123456789.,-") == "" || anHour.MatchString(w) || aWeekday.MatchString(w))
 		strong = strong || !t.weak
 		if len(t.exact) == 0 {
 			t.exact = []string{w} // only punctuation: c++
