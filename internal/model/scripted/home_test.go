@@ -196,9 +196,8 @@ var hours = []time.Time{
 
 // knownAtHome are questions that the model answers wrongly, with the reason.
 var knownAtHome = map[string]string{
-	"when did the heating kick in this morning":        "the radiators are meant, and not the heat pump",
-	"how come the bedroom lights went off at midnight": "the flicker near it is taken for what is meant",
-	"did Ana lock up when she left":                    "who left is taken for a lock's name",
+	"when did the heating kick in this morning": "the radiators are meant, and not the heat pump",
+	"did Ana lock up when she left":             "who left is taken for a lock's name",
 }
 
 // TestHomeQuestions: the author of the first sheet knew the house but not the rules. The author

@@ -64,6 +64,15 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 			return u.rankWhy(q, es, a)
 		}
 	}
+	if q.aspect == "why" && q.state != "" && q.clock != "" { // why it came to be so at that time
+		es, calls := u.chosen(q)
+		if len(calls) > 0 {
+			return calls
+		}
+		if len(es) > 0 {
+			return u.whyState(q, es, a)
+		}
+	}
 	es, calls := u.patients(q)
 	if len(calls) > 0 {
 		return calls
@@ -125,41 +134,6 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 		return u.whyState(q, es, a)
 	}
 	u.explain(q, d, a)
-	return nil
-}
-
-// whyState says who or what caused a state that has no unusual cause, such as a light
-// that somebody turned off.
-func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
-	c := Call{logbook, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-36h"), "limit": 200}}
-	r, ok := u.got(c)
-	if !ok {
-		return []Call{c}
-	}
-	for _, e := range es {
-		var last *change
-		for _, row := range bookOf(r.Output) {
-			if row.id == e.id && row.of(es).is(q.state) {
-				last = &row
-			}
-		}
-		a.cite(e.id, e.name)
-		switch {
-		case last == nil:
-			a.say("%s did not do so in that time.", upper(e.the()))
-		case last.by != "":
-			a.say("%s %s %s %s.", upper(last.by), did(q.state), e.the(), u.know.when(last.at))
-		default:
-			by, calls := u.usersOf(e)
-			if len(calls) > 0 {
-				return calls
-			}
-			a.say("%s %s %s. No person and no automation is recorded for it, and nothing else unusual.", upper(e.the()), verbed(q.state), u.know.when(last.at))
-			if len(by) > 0 {
-				a.say("It may have been %s, which can switch %s.", strings.Join(by, " or "), map[bool]string{true: "them", false: "it"}[e.many()])
-			}
-		}
-	}
 	return nil
 }
 

@@ -69,7 +69,7 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	m := comparative.FindStringSubmatch(left)
 	past := q.when.tool != "" && q.when.tool != "now"
 	switch {
-	case m == nil, !than && !(past && q.kind != nil && q.kind.measure && q.kind.class != "energy" && re(`^(?:is|are|was|were|did) `).MatchString(left)):
+	case m == nil, !than && !(past && q.kind != nil && q.kind.measure && q.kind.class != "energy" && re(`^(?:is|are|was|were|did) `).MatchString(left)) && !floors.MatchString(left):
 		return nil
 	case q.kind == nil && (m[0] == "brighter" || m[0] == "darker"):
 		q.kind = kindNamed("light sensor")
@@ -83,6 +83,9 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	c := &comparison{sign: 1}
 	if m[2] != "" {
 		c.sign = -1
+	}
+	if !than && !past { // "is it warmer upstairs?"
+		return c
 	}
 	if !than { // "was it warmer yesterday?"
 		c.times, c.first, q.when = true, q.when, span{tool: "now"}
@@ -134,9 +137,7 @@ func (u *turn) compares(q *ask, a *answered) (calls []Call, ok bool) {
 	case measure && c.limit != nil:
 		return u.withLimit(q, a), true
 	case measure && floors.MatchString(strings.Join(q.ws, " ")):
-		a.say("I cannot compare floors: which room is on which floor is not known to me. By room it is this.")
-		q.areas = nil
-		return u.state(q, a), true
+		return u.storeys(q, a), true
 	case measure && c.times:
 		return u.overTime(q, a), true
 	case measure && len(q.areas) == 2:

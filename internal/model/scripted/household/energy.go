@@ -163,6 +163,10 @@ func (u *turn) byPower(q *ask, a *answered) []Call {
 	if !ok {
 		return []Call{c}
 	}
+	total, calls := u.counted(q)
+	if len(calls) > 0 {
+		return calls
+	}
 	said := q.when.said
 	if said == "" || said == "now" {
 		said = "today so far"
@@ -178,10 +182,56 @@ func (u *turn) byPower(q *ask, a *answered) []Call {
 		if p.recorded.After(from) {
 			from = p.recorded
 		}
+		first := len(a.parts)
 		scale := map[string]float64{"W": 1e-3, "kW": 1}[p.unit]
-		used := amount(p.mean*scale*to.Sub(from).Hours(), "kWh")
+		kWh := p.mean * scale * to.Sub(from).Hours()
+		used := amount(kWh, "kWh")
 		a.cite(e.id, "mean "+amount(p.mean, p.unit))
-		a.say("%s used about **%s** %s: it drew %s on average, and has no counter of its own.", upper(e.the()), used, said, amount(p.mean, p.unit))
+		if total != nil && kWh > total.last-total.first { // a part is not more than the whole
+			a.say("I cannot tell: by the power that %s reports it was about %s %s, but the %s counted only %s for the whole house. These contradict each other, so one of them is wrong.", e.the(), used, said, lowerFirst(entity{name: total.name}.short()), amount(total.last-total.first, total.unit))
+			a.cite(total.id, amount(total.last-total.first, total.unit))
+			if calls := u.whenOn(q, a); len(calls) > 0 {
+				return calls
+			}
+			continue
+		}
+		a.say("%s used about **%s** %s: it drew %s on average, and has no counter of its own.", upper(e.the()), used, map[bool]string{true: said, false: afterThat}[p.recorded.IsZero()], amount(p.mean, p.unit))
+		u.qualified(a, first, said, p.recorded)
 	}
 	return nil
+}
+
+// counted returns what the meter of the house counted in the time of a question, or the calls for it;
+// nil if there is no such meter.
+func (u *turn) counted(q *ask) (*series, []Call) {
+	meters, calls := u.list(kindNamed("energy meter"))
+	meters = wholeHouse(&ask{kind: kindNamed("energy meter")}, meters)
+	if len(calls) > 0 || len(meters) != 1 {
+		return nil, calls
+	}
+	c := Call{history, map[string]any{"entities": idsOf(meters), "start": u.span(q.when, "today"), "plot": false}}
+	r, ok := u.got(c)
+	if !ok {
+		return nil, []Call{c}
+	}
+	if p := pastOf(r.Output)[meters[0].id]; p != nil && p.numeric {
+		return p, nil
+	}
+	return nil, nil
+}
+
+// whenOn adds when the thing was on, for a use that cannot be told.
+func (u *turn) whenOn(q *ask, a *answered) []Call {
+	on := *q
+	on.kind, on.intent, on.state, on.aspect = nil, isPast, "on", ""
+	es, calls := u.chosen(&on)
+	if len(calls) > 0 || len(es) == 0 || es[0].unit != "" {
+		return calls
+	}
+	first := len(a.parts)
+	calls = u.past(&on, a)
+	if len(a.parts) > first {
+		a.parts[first] = upper(strings.TrimPrefix(strings.TrimPrefix(a.parts[first], "Yes, "), "No: "))
+	}
+	return calls
 }

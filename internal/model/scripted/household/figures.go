@@ -49,6 +49,11 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		said = "today"
 	}
 	past := pastOf(r.Output)
+	if from := partly(past); q.when.tool != "" && q.when.tool != "now" && !from.IsZero() {
+		first, whole := len(a.parts), said
+		said = afterThat
+		defer func() { u.qualified(a, first, whole, from) }()
+	}
 	var low, high *series
 	for _, e := range es {
 		p := past[e.id]

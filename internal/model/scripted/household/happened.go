@@ -2,9 +2,13 @@ package household
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
+
+var bookSpan = regexp.MustCompile(`(?m)^Logbook from \S+ \S+ to (\d{4}-\S+ \S+): `)
 
 // happened says what changed.
 func (u *turn) happened(q *ask, a *answered) []Call {
@@ -15,6 +19,7 @@ func (u *turn) happened(q *ask, a *answered) []Call {
 	}
 	var calls []Call
 	var all []change
+	var until time.Time
 	places := []map[string]any{}
 	for _, area := range q.areas {
 		places = append(places, map[string]any{"area": area})
@@ -44,6 +49,9 @@ func (u *turn) happened(q *ask, a *answered) []Call {
 			continue
 		}
 		all = append(all, bookOf(r.Output)...)
+		if m := bookSpan.FindStringSubmatch(r.Output); m != nil {
+			until = moment(m[1])
+		}
 	}
 	if len(calls) > 0 {
 		return calls
@@ -63,6 +71,15 @@ func (u *turn) happened(q *ask, a *answered) []Call {
 		d, _, _ := strings.Cut(c.id, ".")
 		return len(q.areas) > 0 && (d == "automation" || d == "script") || d == "device_tracker" || d == "sun"
 	})
+	if some := append(slices.Clone(es), u.know.hits...); len(all) == 0 && len(some) > 0 && !q.out && q.when.tool != "" && q.when.tool != "now" {
+		begin, calls := u.begins(some[0])
+		if len(calls) > 0 {
+			return calls
+		}
+		if !begin.IsZero() && begin.After(until) {
+			return u.unrecorded(some[:1], said, a)
+		}
+	}
 	if len(all) == 0 {
 		if len(es) > 0 {
 			a.say("Nothing: %s did not change %s.", theNames(es), said)

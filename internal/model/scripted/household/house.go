@@ -242,15 +242,12 @@ func (u *turn) areasIn(ws []string) (areas []string, lost string) {
 			add(name)
 		}
 	}
-	for floor, on := range u.know.floors {
-		low := strings.HasPrefix(floor, "ground") || strings.HasPrefix(floor, "lower") || strings.HasPrefix(floor, "main")
-		if has(ws, floor) || has(ws, "downstairs") && low || has(ws, "upstairs") && (strings.HasPrefix(floor, "upper") || strings.HasPrefix(floor, "first") || strings.HasPrefix(floor, "top")) {
-			for _, a := range on {
-				add(a)
-			}
-			slices.Sort(areas)
-			return areas, ""
+	if floor := u.floorIn(ws); floor != "" {
+		for _, a := range u.know.floors[floor] {
+			add(a)
 		}
+		slices.Sort(areas)
+		return areas, ""
 	}
 	slices.Sort(areas)
 	if len(areas) > 1 { // the longest name wins: the "room" of "kids room" is not another room

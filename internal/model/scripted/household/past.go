@@ -1,6 +1,7 @@
 package household
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,11 +39,13 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		return u.picked(q, es, a)
 	}
 	since := u.span(q.when, "-168h")
+	then := u.period(q.when, "-168h")
 	if _, ok := u.instant(q); ok { // a state at a moment may have begun before it
 		since = "-168h"
+		then = map[string]any{"start": since}
 	}
-	book := Call{logbook, map[string]any{"entities": idsOf(es), "start": since, "limit": 200}}
-	seen := Call{history, map[string]any{"entities": idsOf(es), "start": since}}
+	book := Call{logbook, with(then, map[string]any{"entities": idsOf(es), "limit": 200})}
+	seen := Call{history, with(then, map[string]any{"entities": idsOf(es)})}
 	rows, ok := u.got(book)
 	states, ok2 := u.got(seen)
 	if !ok || !ok2 {
@@ -66,6 +69,13 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	said := q.when.said
 	if said == "" || q.when.tool == "now" {
 		said = "in the time that is recorded"
+	}
+	if named := q.when.tool != "" && q.when.tool != "now"; named && !slices.ContainsFunc(es, func(e entity) bool { return past[e.id] != nil && !past[e.id].nothing }) {
+		return u.unrecorded(es, said, a)
+	} else if from := partly(past); named && !from.IsZero() && !q.out {
+		first, whole := len(a.parts), said
+		said = afterThat
+		defer func() { u.qualified(a, first, whole, from) }()
 	}
 	within := all
 	var begun []change
@@ -158,6 +168,13 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	return nil
 }
 
+// with returns the two together.
+func with(a, b map[string]any) map[string]any {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
 // habit matches a question for the time at which something happens on most days.
 var habit = regexp.MustCompile(`\b(?:usually|normally|typically)\b|^(?:and |so )?(?:when|what time|at what time) (?:do|does) `)
 
@@ -222,7 +239,7 @@ func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series,
 	for _, e := range es {
 		p := past[e.id]
 		i := slices.IndexFunc(all, func(c change) bool { return c.id == e.id })
-		if p == nil || i < 0 || all[i].of(es).is(state) || !p.recorded.IsZero() {
+		if p == nil || i < 0 || all[i].of(es).is(state) {
 			continue
 		}
 		for s := range p.share {
@@ -230,7 +247,11 @@ func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series,
 			was.state, was.attrs = s, nil
 			later := slices.ContainsFunc(all, func(c change) bool { return c.id == e.id && c.state == s })
 			if was.is(state) && !was.lost() && !later {
-				out = append(out, change{at: moment(m[1]), id: e.id, name: e.name, state: s, early: true})
+				begin := moment(m[1])
+				if p.recorded.After(begin) {
+					begin = p.recorded
+				}
+				out = append(out, change{at: begin, id: e.id, name: e.name, state: s, early: true})
 			}
 		}
 	}
