@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,12 +37,15 @@ func (s *script) about(question string) []string {
 // literal is a question without the phrases that do not mean what their words do: who
 // made a call did not telephone, and yesterday is when. The rest keeps its position.
 func (s *script) literal(question string) string {
-	question = timeless(question)
+	question = aClock.ReplaceAllStringFunc(timeless(question), func(m string) string { return strings.Repeat(" ", len(m)) })
 	for _, re := range s.idioms {
 		question = re.ReplaceAllStringFunc(question, func(m string) string { return strings.Repeat(" ", len(m)) })
 	}
 	return question
 }
+
+// aClock matches a time of the day, which is compared with limits and names nothing.
+var aClock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
 
 // particles end phrasal verbs, possibly after an object. In and on are prepositions too, except
 // at the end or before another preposition.

@@ -124,17 +124,22 @@ func (s *script) excerpt(x *weighed, sub subject) string {
 	return strings.TrimSpace(b.String())
 }
 
+// title matches a text that ends in the title of a person, whose full stop ends no sentence.
+var title = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Dr|Prof)\.\s*$`)
+
 var sentenceEnd = regexp.MustCompile(`[.!?]+(?:\s+|$)`)
 
 func sentences(text string) []string {
 	var out []string
-	for at := 0; at < len(text); {
+	for at, from := 0, 0; from < len(text); {
 		m := sentenceEnd.FindStringIndex(text[at:])
 		if m == nil {
-			return append(out, strings.TrimSpace(text[at:]))
+			return append(out, strings.TrimSpace(text[from:]))
 		}
-		out = append(out, strings.TrimSpace(text[at:at+m[1]]))
-		at += m[1]
+		if at += m[1]; !title.MatchString(text[from:at]) || at == len(text) {
+			out = append(out, strings.TrimSpace(text[from:at]))
+			from = at
+		}
 	}
 	return out
 }

@@ -63,7 +63,10 @@ import (
 //	exception WEIGHT       the sentence of what holds that names an exception, or ""
 //	parts VIEW             the view of each question, if there are several in one
 //	match WEIGHT BOOL      the record that the question's words are about; true: also among wishes
-//	others WEIGHT BOOL     all records but the best; true: with wishes
+//	stale WEIGHT           what overrides another part of the page that holds, if the question
+//	                       concerns it; or nothing
+//	cited WEIGHT           the record that the answer quotes
+//	others WEIGHT WEIGHED BOOL  all records but this one; true: with wishes
 //
 // A weighed record is a record with .Says, .Verdict, .Kind and .Record. For these:
 //
@@ -86,6 +89,9 @@ import (
 //	out WEIGHT               what the question names and the record that holds rejects, a list
 //	people WEIGHT            who wrote the records, a list
 //	edge QUESTION TEXT       the end of a time in a text that a question asks for: "Until 16:00"
+//	contact WEIGHT           the newest record that says whom to turn to, with this for .Says; or nothing
+//	taker WEIGHT             what takes the figure of a question, of things with limits: "UPS"; or ""
+//	fits WEIGHT              whether a figure of the question is within a limit: yes, no, or ""
 //	deed WEIGHT              the sentence of what holds that names who did what was asked, or ""
 //	rest WEIGHED             its sentences about something else, a list
 //	extras WEIGHT WEIGHED    the clauses with a figure in what is contradicted of it that nothing
@@ -157,6 +163,8 @@ func (s *script) functions() template.FuncMap {
 		"people":    people,
 		"last":      func(xs []*weighed) *weighed { return xs[len(xs)-1] },
 		"others":    others,
+		"cited":     s.cited,
+		"stale":     s.staleFor,
 		"dated":     func(text string) bool { return aDay.MatchString(text) },
 		"upper":     upper,
 		"rejects":   rejects,
@@ -180,6 +188,9 @@ func (s *script) functions() template.FuncMap {
 		"reason":    reason,
 		"deed":      deed,
 		"edge":      edge,
+		"contact":   contact,
+		"taker":     s.taker,
+		"fits":      s.fits,
 		"spelled":   spelled,
 	}
 }

@@ -134,9 +134,11 @@ func (s *script) kept(w *weight) {
 func related(a, b []sentence) bool {
 	mine := telling(a)
 	return slices.ContainsFunc(telling(b), func(w string) bool {
-		return !strings.ContainsAny(w[:1], "0123456789") && !aWeekday.MatchString(w+"day") && slices.Contains(mine, w)
+		return !strings.ContainsAny(w[:1], "0123456789") && !aMoney.MatchString(w) && !aWeekday.MatchString(w+"day") && slices.Contains(mine, w)
 	})
 }
+
+var aMoney = regexp.MustCompile(`^(?:euro|eur|dollar|usd|pound|cent)$`)
 
 // open matches a text about something that has no new date yet.
 var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)

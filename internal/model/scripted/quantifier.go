@@ -37,7 +37,8 @@ func (s *script) exception(w weight) string {
 		return i >= 0 && i < len(w.Best.sentences) && slices.ContainsFunc(w.Best.focus, func(f sentence) bool { return f.text == w.Best.sentences[i].text })
 	}
 	for i, sen := range w.Best.sentences {
-		if excepting.MatchString(sen.text) && (about(i) || about(i-1) || about(i+1)) {
+		unchanged := stays.MatchString(sen.text) && slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return t.in(sen.stems) >= byNear })
+		if (excepting.MatchString(sen.text) || unchanged) && (about(i) || about(i-1) || about(i+1)) {
 			return plain(sen.text)
 		}
 	}
@@ -61,6 +62,8 @@ func (s *script) throughout(w weight, said string) string {
 		return "unsure"
 	case said != "yes":
 		return said
+	case exclusive.MatchString(w.Subject.question) && s.besides(w):
+		return "no"
 	case s.exception(w) != "":
 		return "except"
 	case len(rejects(w.Best.record)) > 0 && s.choice(w.Best.record, w.Subject) != "":
@@ -69,6 +72,20 @@ func (s *script) throughout(w weight, said string) string {
 		return said
 	}
 	return "unsure"
+}
+
+// besides reports whether what holds names another thing of a kind beside the one that the question
+// names: French and Arabic beside English.
+func (s *script) besides(w weight) bool {
+	asked := s.kinds(stems(w.Subject.question))
+	for kind, group := range s.kinds(stems(joined(w.Best.focus))) {
+		for _, g := range asked {
+			if g == group && asked[kind] == "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // kinds are the things of a kind that a text names, with their groups: DHL, UPS.

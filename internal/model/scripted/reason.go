@@ -10,6 +10,9 @@ import (
 // statement that holds wins a tie. "Why were third-party providers ruled out" is about
 // the page that ruled them out, even if a later record overrides it.
 func (s *script) match(w weight, wishesToo bool) *weighed {
+	if first, _ := s.asks("first", w.Subject.question); first && !wishesToo && len(w.Overridden) > 0 {
+		return w.Overridden[len(w.Overridden)-1]
+	}
 	if w.Best == nil && !wishesToo || !wishesToo && len(s.about(w.Subject.question)) == 0 {
 		return w.Best
 	}
@@ -49,12 +52,18 @@ func reason(x *weighed) string {
 	for _, list := range [][]sentence{x.focus, x.sentences} {
 		for _, sen := range list {
 			if because.MatchString(sen.text) {
+				if to := purpose.FindString(sen.text); to != "" {
+					return upper(to)
+				}
 				return plain(sen.text)
 			}
 		}
 	}
 	return ""
 }
+
+// purpose matches what an order is to do good for: the order itself may not hold any more.
+var purpose = regexp.MustCompile(`(?i)\bto (?:save|avoid|reduce|meet|comply)\b[^.;]*\.?$`)
 
 // deed returns the sentence of what holds in which somebody other than its author does what the
 // question asks about: "The data protection officer objected to WhatsApp."
@@ -77,6 +86,24 @@ func deed(w weight) string {
 		}
 	}
 	return ""
+}
+
+// appointed matches a sentence that says whom to turn to, or who gives approval.
+var appointed = regexp.MustCompile(`(?i)\b(?:contact(?: person)? is|please (?:call|ask|contact|tell)|approv(?:al|ed) by|(?:is|are) (?:done|handled|run) by|will cover for|turn to)\b`)
+
+// contact returns the newest record of those found that says whom to turn to, with that sentence
+// for what it says.
+func contact(w weight) *weighed {
+	for _, x := range w.All {
+		for _, sen := range x.sentences {
+			if x.Kind != joke && appointed.MatchString(sen.text) {
+				c := *x
+				c.Says = plain(sen.text)
+				return &c
+			}
+		}
+	}
+	return nil
 }
 
 // pronoun matches a beginning of a sentence that does not name who acts.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
+var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$|\b(?:rules?|ban|policy|decision|anything) against\b`)
 
 // having matches a question whether there is something, and usedUp a record that says that
 // there is none.
@@ -23,7 +23,7 @@ func (s *script) stance(w weight) string {
 	switch { // what the words that no source has would change is not known
 	case len(w.Subject.Ignored) > 0 && state.MatchString(w.Subject.question) && !ofUs.MatchString(w.Subject.question):
 		return "unsaid"
-	case len(w.Subject.Ignored) > 0, negative.MatchString(w.Subject.question):
+	case len(w.Subject.Ignored) > 0:
 		return ""
 	case w.Best != nil && reserved.MatchString(joined(w.Best.focus)) && !strings.Contains(strings.ToLower(w.Subject.question), "only"):
 		return "" // what only some may do is no plain yes
@@ -52,8 +52,8 @@ func (s *script) plainly(w weight) string {
 	if w.Best != nil && onDay(w.Subject.question, joined(w.Best.focus)) == "no" {
 		return no
 	}
-	if w.Best != nil && bounded(w) {
-		return "" // what is over ten kilos, and what is not, is for the reader to see
+	if fits := s.fits(w); fits != "" {
+		return map[string]string{"yes": yes, "no": no}[fits]
 	}
 	unsaid := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return slices.Contains(w.Missing, t.words) })
 	named := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return t.name && slices.Contains(w.Missing, t.words) })
@@ -119,9 +119,6 @@ func (s *script) plainly(w weight) string {
 	}
 	return ""
 }
-
-// negative matches a question to which a yes may mean either: "isn't that still the plan?"
-var negative = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|ok)\W+)?(?:is|are|was|were|do|does|did|has|have|can|could|should|would|wo|ca)(?:n['’]t|nt)\b`)
 
 // reserved matches what only some may do.
 var reserved = regexp.MustCompile(`(?i)\bonly\b[^.;]*\b(?:may|can|must|should)\b`)

@@ -116,7 +116,7 @@ func (s *script) asked(v view) (own, carried []string) {
 		}
 		return earlier, carried
 	case s.chosen[s.group(own)] && s.group(own) != s.group(earlier): // another topic
-	case s.leans(v.Question):
+	case s.leans(v.Question) || s.faint(own): // "which version?"
 		for _, w := range earlier {
 			if !slices.Contains(own, w) {
 				carried = append(carried, w)

@@ -179,12 +179,19 @@ func covered(rs []record) string {
 	}
 	var out []string
 	if len(pages) > 0 {
-		out = append(out, "Notion has the pages "+upTo(pages))
+		out = append(out, "Notion has the "+plural("page", pages)+" "+upTo(pages))
 	}
 	if len(channels) > 0 {
 		out = append(out, "Slack has messages in "+upTo(channels))
 	}
 	return strings.Join(out, "; ")
+}
+
+func plural(word string, list []string) string {
+	if len(list) == 1 {
+		return word
+	}
+	return word + "s"
 }
 
 const maxCovered = 12

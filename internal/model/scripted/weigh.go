@@ -74,6 +74,20 @@ func (w weight) Figured() bool {
 	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.name == aPlace || w.Subject.wants.in(w.Best.Says)
 }
 
+// leansBack matches a sentence that depends on the one before it.
+var leansBack = regexp.MustCompile(`(?i)\b(?:earlier|later|before that|after that|then|it)\b`)
+
+// staleFor returns the record that overrides another part of the page that holds, if that concerns the
+// question: it leaves as it is what was asked for, has a word of the question, or the question asks
+// whether the page is up to date.
+func (s *script) staleFor(w weight) *weighed {
+	current, _ := s.asks("current", w.Subject.question)
+	if w.Stale == nil || !current && w.Stays == "" && !leansBack.MatchString(w.Best.Says) && !slices.ContainsFunc(w.Subject.terms, func(t *term) bool { return w.Stale.has(t, byNear) }) {
+		return nil
+	}
+	return w.Stale
+}
+
 // Several reports whether the records are decisions about different things.
 func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "decided" }
 
@@ -125,7 +139,8 @@ func (s *script) noWay(w weight) bool {
 	if m == nil || w.Best == nil || s.idle(strings.ToLower(m[1])) || s.chosen[s.groupOf(w.Subject)] {
 		return false
 	}
-	return !w.Best.has(s.terms([]string{strings.ToLower(m[1])}, false)[0], byNear)
+	way := s.terms([]string{strings.ToLower(m[1])}, false)[0]
+	return !slices.ContainsFunc(append(slices.Clone(w.Overridden), w.Best), func(x *weighed) bool { return x.has(way, byNear) })
 }
 
 // by reports whether a term names the record's author or channel.
@@ -333,12 +348,18 @@ func (s *script) look(r record, sub subject) *weighed {
 	var says []string
 	for i, sen := range r.sentences {
 		mine := slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
-		if mine || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) || x.figureAt(i, sub.wants) {
+		if mine || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) || x.figureAt(i, sub.wants) || x.leadsToRest(i) {
 			says = append(says, sen.text)
 		}
 	}
 	x.Says = shorten(plain(strings.Join(says, " ")), maxSentence)
 	return x
+}
+
+// leadsToRest reports whether the sentence after this one is about the question and speaks of the
+// rest: "We added UPS for parcels over 10 kg. DHL stays for the rest."
+func (x *weighed) leadsToRest(i int) bool {
+	return i+1 < len(x.sentences) && rest.MatchString(x.sentences[i+1].text) && slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == x.sentences[i+1].text })
 }
 
 // anaphor matches a sentence whose subject is in the sentence before it.
@@ -387,8 +408,19 @@ func ofSource(source string, xs []*weighed) []*weighed {
 	return slices.DeleteFunc(slices.Clone(xs), func(x *weighed) bool { return x.Source != source })
 }
 
-// others returns all records but Best. Wishes and the like are no source of a decision;
+// cited returns the record that the answer quotes: the one that holds, or that of the reason which
+// the question asks for.
+func (s *script) cited(w weight) *weighed {
+	why, _ := s.asks("why", w.Subject.question)
+	who, _ := s.asks("who", w.Subject.question)
+	if of := s.match(w, false); why && !who && !w.Aside && reason(of) != "" {
+		return of
+	}
+	return w.Best
+}
+
+// others returns all records but the one that is quoted. Wishes and the like are no source of a decision;
 // they are included only on request.
-func others(w weight, wishes bool) []*weighed {
-	return slices.DeleteFunc(slices.Clone(w.All), func(x *weighed) bool { return x == w.Best || x.Kind != statement && !wishes })
+func others(w weight, cited *weighed, wishes bool) []*weighed {
+	return slices.DeleteFunc(slices.Clone(w.All), func(x *weighed) bool { return x == cited || x.Kind != statement && !wishes })
 }
