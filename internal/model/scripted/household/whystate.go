@@ -2,6 +2,7 @@ package household
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,9 @@ const (
 	closeRun   = 5 * time.Minute
 	aroundTime = 15 * time.Minute
 )
+
+// habitual matches a question for what happens again and again.
+var habitual = regexp.MustCompile(`\b(?:every|each|always|usually|keeps?)\b`)
 
 // whyState says who or what caused a state that has no unusual cause, such as a light that somebody
 // turned off: by the logbook, and else by what ran at that time and uses the thing.
@@ -63,6 +67,11 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 		}
 		of[said] = append(of[said], e)
 	}
+	then := "that"
+	if habitual.MatchString(strings.Join(q.ws, " ")) { // then each time counts
+		then = "such a"
+		hits = slices.DeleteFunc(bookOf(rows.Output), func(c change) bool { return !c.of(es).is(q.state) })
+	}
 	var ran []string
 	if unknown && len(all) > 0 {
 		if ran, calls = u.ranThere(in, all, hits, es, slack); len(calls) > 0 {
@@ -78,7 +87,7 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 	}
 	a.say("%s", strings.Join(said, " "))
 	if len(ran) > 0 {
-		a.say("Near that time %s.", listed(ran))
+		a.say("Near %s time %s.", then, listed(ran))
 	}
 	return nil
 }
