@@ -231,8 +231,9 @@ func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.Intera
 	); err != nil {
 		return none, err
 	}
+	claimed := s.claimed(s.view.Turn.Tool(in.Call), c.Token) // before going on, which may end the turn
 	s.logged("go on after a claim", s.goOn())
-	return s.claimed(s.view.Turn.Tool(in.Call), c.Token), nil
+	return claimed, nil
 }
 
 func (s *session) claimed(c *parley.Tool, token string) parley.Claimed {
@@ -351,8 +352,9 @@ func (e *Engine) Report(ctx context.Context, p parley.Principal, id parley.Inter
 	if err := s.commit(ctx, s.outcome(call, result, files, reportOf(c))...); err != nil {
 		return none, err
 	}
+	taken := resultOf(s.view.Turn.Tool(row.Call)) // before going on, which may end the turn
 	s.logged("go on after a report", s.goOn())
-	return resultOf(s.view.Turn.Tool(row.Call)), nil
+	return taken, nil
 }
 
 // receives checks whether a report can be accepted now. It returns the earlier result if the

@@ -116,18 +116,22 @@ func (e *Engine) gather(ctx context.Context, p parley.Principal, s *session, a *
 		tools, takes, owner := s.tools.Share(), s.takes(a.Model), s.view.Principal()
 		asking, cancel := s.whileActive(ctx)
 		s.release()
-		if ok {
-			a.expand(asking, tools, name, args)
-		}
-		if len(wanted) > 0 && a.wrong == nil {
-			a.read, a.files, a.wrong = e.readAll(asking, reader{tools: tools, owner: owner, session: id, takes: takes, given: a.Credentials}, wanted)
-		}
-		cancel()
-		tools.Release()
+		failed := done // also if a toolset panics
+		defer func() { failed() }()
+		func() {
+			defer tools.Release()
+			defer cancel()
+			if ok {
+				a.expand(asking, tools, name, args)
+			}
+			if len(wanted) > 0 && a.wrong == nil {
+				a.read, a.files, a.wrong = e.readAll(asking, reader{tools: tools, owner: owner, session: id, takes: takes, given: a.Credentials}, wanted)
+			}
+		}()
 		if s, err = e.ready(ctx, p, id); err != nil {
-			done()
 			return nil, end, err
 		}
+		failed = func() {}
 		return s, done, nil
 	}
 }

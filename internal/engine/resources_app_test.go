@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
@@ -80,6 +82,31 @@ func TestResources_of_an_app_that_is_replaced(t *testing.T) {
 		}
 		if _, err := r.Engine.Send(ctx, enginetest.User, s, send); parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(err.Error(), `no MCP server "docs"`) {
 			t.Errorf("the next message: %v", err)
+		}
+	})
+}
+
+// TestResources_that_panic: a toolset that panics while it reads fails that one message. The same
+// message with the same key is read again, and the tools are not held.
+func TestResources_that_panic(t *testing.T) {
+	resourced(t, func(t *testing.T, r *reading) {
+		send := parley.Send{Message: "see @docs:x:panic", Key: "k"}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("it did not panic")
+				}
+			}()
+			_, _ = r.send(send)
+		}()
+		now, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		info, err := r.Engine.Send(now, enginetest.User, r.s, send)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(info.ID); got.Status != parley.StatusCompleted || !strings.Contains(r.last(), "x:panic of all, reading 2") {
+			t.Errorf("got %+v: %s", got, r.last())
 		}
 	})
 }

@@ -76,6 +76,8 @@ func (l *library) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceCont
 	switch kind, rest, _ := strings.Cut(r.URI, ":"); {
 	case r.URI == "x:none":
 		return nil, parley.Errorf(parley.CodeInvalid, "the MCP server %s has no resource x:none", l.name)
+	case r.URI == "x:panic" && n == 1:
+		panic("a bug of the toolset")
 	case r.URI == "x:hang":
 		select {
 		case <-l.hang:
