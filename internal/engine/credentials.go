@@ -55,8 +55,8 @@ func (h *heldCredentials) size() (n int) {
 	return n
 }
 
-// put adds credentials to those that a turn holds, replacing those of the same name. undo
-// restores what was held before.
+// put adds credentials to those that a turn holds, replacing those of the same name. undo takes
+// them back, and nothing that was added since: a tool may have values redacted meanwhile.
 func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.TurnID, given parley.Credentials, now time.Time) (undo func(), err error) {
 	if len(given) == 0 {
 		return func() {}, nil
@@ -78,7 +78,22 @@ func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.T
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.set(s, t, old)
+		held := c.of[s][t]
+		switch held {
+		case nil: // the turn has ended
+			return
+		case next:
+			c.set(s, t, old)
+			return
+		}
+		back := &heldCredentials{owner: held.owner, since: held.since, all: maps.Clone(held.all), added: held.added}
+		for name := range given {
+			delete(back.all, name)
+			if old != nil && old.all[name] != "" {
+				back.all[name] = old.all[name]
+			}
+		}
+		c.set(s, t, back)
 	}, nil
 }
 
