@@ -79,6 +79,9 @@ type ResourceList struct {
 type FailedServer struct {
 	Server string    `json:"server"`
 	Error  ErrorInfo `json:"error"`
+	// Login is where the user logs in, if that is why. It is the link that a call of the server's
+	// tools would show, and is of use only to this user.
+	Login string `json:"login,omitempty"`
 }
 
 // Mentions are the resources that a message may mention, as @server:uri, in their order and

@@ -502,7 +502,11 @@ func (e *Engine) resourcesIn(ctx context.Context, at seam.Scope, after parley.Re
 	for i, a := range answers {
 		name, _ := servers[i].ServerName()
 		if a.err != nil {
-			page.Failed = append(page.Failed, parley.FailedServer{Server: name, Error: parley.Info(a.err)})
+			failed := parley.FailedServer{Server: name, Error: parley.Info(a.err)}
+			if in, ok := errors.AsType[*seam.LoginError](a.err); ok {
+				failed.Login = in.Link
+			}
+			page.Failed = append(page.Failed, failed)
 		}
 		if a.cut {
 			page.Cut = append(page.Cut, name)

@@ -118,16 +118,18 @@ func TestLogins(t *testing.T) {
 	const letter = `{"message": "letter", "resources": [{"server": "post", "uri": "post://letter"}]}`
 	// Nobody is logged in. The list says so, and a message with a resource is refused with a hint
 	// what to do.
-	if got := resources(); len(got.Resources) != 0 || len(got.Failed) != 1 || got.Failed[0].Error.Code != parley.CodeForbidden || !strings.Contains(got.Failed[0].Error.Hint, "log in when you are asked to") {
-		t.Errorf("resources: %+v", got)
+	got := resources()
+	if len(got.Resources) != 0 || len(got.Failed) != 1 || got.Failed[0].Error.Code != parley.CodeForbidden || !strings.Contains(got.Failed[0].Error.Message, "not logged in") {
+		t.Fatalf("resources: %+v", got)
 	}
-	if a := s.ask("POST", "/v1/sessions/"+string(first)+"/turns", letter); a.status != 403 || problemOf(t, a).Field != "resources[0]" || !strings.Contains(problemOf(t, a).Hint, "log in when you are asked to") {
+	link := got.Failed[0].Login
+	if a := s.ask("POST", "/v1/sessions/"+string(first)+"/turns", letter); a.status != 403 || problemOf(t, a).Field != "resources[0]" || !strings.Contains(problemOf(t, a).Hint, "the list of resources has the link") {
 		t.Errorf("a letter without a login: %s", a)
 	}
 	turns := []parley.TurnID{s.send(first, "log in").ID, s.send(second, "log in").ID}
 	in := s.interaction(s.waiting(turns[0]).Interactions[0])
-	if other := s.interaction(s.waiting(turns[1]).Interactions[0]); other.URL != in.URL {
-		t.Error("two turns show two links for one login")
+	if other := s.interaction(s.waiting(turns[1]).Interactions[0]); other.URL != in.URL || link != in.URL {
+		t.Errorf("two turns and the list of resources show %s, %s and %s for one login", in.URL, other.URL, link)
 	}
 	s.kill()
 	s = p.serve()
@@ -168,6 +170,25 @@ func TestLogins(t *testing.T) {
 	if a := s.ask("POST", "/v1/sessions/"+string(first)+"/turns", letter); a.status != 403 {
 		t.Errorf("a letter without a login: %s", a)
 	}
+	// The link in the list is enough: no turn has to ask for the login. A new process asks for the list
+	// at once, which the old one keeps for a while.
+	s.kill()
+	s = p.serve()
+	if got = resources(); len(got.Failed) != 1 || got.Failed[0].Login == "" || got.Failed[0].Login == link {
+		t.Fatalf("resources: %+v", got)
+	}
+	link = got.Failed[0].Login
+	if got = resources(); got.Failed[0].Login != link {
+		t.Error("each list begins another login")
+	}
+	must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, parley.Interaction{Kind: parley.KindQuestion, URL: link, Text: link}))
+	if got = resources(); len(got.Resources) != 1 || got.Failed != nil {
+		t.Errorf("resources: %+v", got)
+	}
+	if code, out, errs := p.run("logins", "forget", id); code != 0 {
+		t.Fatalf("logins forget: exit %d\n%s%s", code, out, errs)
+	}
+
 	turn := s.send(first, "again").ID
 	in = s.interaction(s.waiting(turn).Interactions[0])
 	s.kill()

@@ -221,12 +221,21 @@ type ResourceServer interface {
 	// be empty.
 	ServerName() (name, short string)
 	// Resources lists what the server offers, within limits. cut says that it has more. The
-	// server may have to be started for it. Errors are for the user.
+	// server may have to be started for it. Errors are for the user; see [LoginError].
 	Resources(ctx context.Context) (list []parley.Resource, cut bool, err error)
 	// Read reads a resource, also one that is not listed. Errors are for the user:
 	// CodeInvalid means that there is none with that URI.
 	Read(ctx context.Context, r Reading) ([]ResourceContent, error)
 }
+
+// LoginError says that a user has to log in at a server first, and where.
+type LoginError struct {
+	Link string // for that user's browser
+	Err  error
+}
+
+func (e *LoginError) Error() string { return e.Err.Error() }
+func (e *LoginError) Unwrap() error { return e.Err }
 
 // Reading is what a ResourceServer is asked for.
 type Reading struct {

@@ -160,6 +160,26 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await b.close();
   });
 
+  test.each(sizes)("of servers that are slow to answer are waited for, and the page says so: %s", async (name, size) => {
+    const b = await startBrowser(size, { touch: name === "phone" });
+    const { input, menu } = at(b);
+    let answer = () => {};
+    const answered = new Promise<void>((done) => (answer = done));
+    await b.page.route(/\/resources$/, async (route) => {
+      await answered;
+      await route.continue();
+    });
+    await open(b);
+    await input.pressSequentially("@");
+    await b.page.getByText("Asking the MCP servers for their resources…").waitFor();
+    await b.page.getByText("One of them may have to start first.").waitFor();
+    await look(b, `attach-slow-${name}`);
+    answer();
+    await menu.waitFor();
+    expect(await b.page.getByText("Asking the MCP servers").count()).toBe(0);
+    await b.close();
+  });
+
   test("a first message that is refused leaves no conversation in the list", async () => {
     const b = await startBrowser(sizes[1][1]);
     const { input, send, done, last } = at(b);

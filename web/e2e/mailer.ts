@@ -86,6 +86,7 @@ export async function startMailer(): Promise<Mailer> {
         sent.push(auth.token);
         return { content: [{ type: "text", text: "The mail is sent." }] };
       });
+      server.registerResource("Letter", "post://letter", { title: "Letter to Ana" }, () => ({ contents: [{ uri: "post://letter", text: "Dear Ana." }] }));
       const transport = new StreamableHTTPServerTransport({});
       await server.connect(transport as never);
       await transport.handleRequest(q, r, body);

@@ -58,6 +58,48 @@ resume: auto
     for (const dir of [apps, data]) rmSync(dir, { recursive: true, force: true });
   });
 
+  // The first one, because nobody has logged in yet.
+  test.each([
+    ["phone", phone],
+    ["desktop", desktop],
+  ] as const)("can be done from the list of resources: %s", async (name, size) => {
+    const browser = await startBrowser(size, { touch: name === "phone" });
+    const { page, context } = browser;
+    const { input } = parts(page);
+    await page.addInitScript(() => localStorage.setItem("parley.theme", "system"));
+    await page.goto(`${server.url}/apps/desk/`);
+    await input.pressSequentially("What is in @");
+    const link = page.getByRole("link", { name: /^Log in at 127\.0\.0\.1/ });
+    await link.waitFor();
+    await page.getByText("You are not logged in at the MCP server post.").waitFor();
+    for (const colorScheme of ["dark", "light"] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await violations(page)).toEqual([]);
+      await browser.shot(`person-menu-${name}-${colorScheme}`);
+    }
+    expect(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)).toBe(false);
+    if (name === "phone") {
+      await browser.close();
+      return;
+    }
+    await page.getByText("Its address").click();
+    await page.getByText("code_challenge_method=S256").waitFor();
+    const [there] = await Promise.all([context.waitForEvent("page"), link.click()]);
+    await there.getByRole("link", { name: "Allow" }).click();
+    await there.getByText("You are logged in at post.").waitFor();
+    await there.close();
+    await page.bringToFront();
+    // The browser of a test has the focus in all its pages at once.
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+    await page.getByRole("listbox", { name: "Resources" }).getByText("Letter to Ana").waitFor();
+    expect(await link.count()).toBe(0);
+    expect(browser.complaints).toEqual([]);
+    await browser.close();
+    mailer.forget();
+    const { logins } = (await (await fetch(`${server.url}/v1/logins`)).json()) as { logins: { id: string }[] };
+    for (const { id } of logins) await fetch(`${server.url}/v1/logins/${id}`, { method: "DELETE" });
+  });
+
   test("is asked for, done at the other server, and the conversation goes on", async () => {
     const browser = await startBrowser(desktop);
     const { page, context } = browser;

@@ -66,13 +66,16 @@ func (c *core) Resources(ctx context.Context) (list []parley.Resource, cut bool,
 		return o.list, o.cut, nil
 	}
 	l, leave, err := c.server.use(ctx, nil)
+	if errors.Is(err, errLogin) {
+		return nil, false, c.toLogIn(ctx)
+	}
 	if err != nil {
-		return nil, false, c.unstarted(err)
+		return nil, false, err
 	}
 	defer leave()
 	if list, cut, err = l.resources(ctx); err != nil {
 		if err = l.explain(err); errors.Is(err, errLogin) {
-			return nil, false, c.noLogin()
+			return nil, false, c.toLogIn(ctx)
 		}
 		return nil, false, c.unread(ctx, "does not list its resources", err)
 	}
@@ -223,7 +226,8 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 	return c.unread(ctx, "does not return the resource "+c.o.clean(uri, 300), err)
 }
 
-// unstarted is the error for a server that could not be started. No login is asked for here.
+// unstarted is the error of a reading for a server that could not be started. No login is asked
+// for here.
 func (c *core) unstarted(err error) error {
 	if errors.Is(err, errLogin) {
 		return c.noLogin()
@@ -239,7 +243,23 @@ func (c *core) noLogin() error {
 		return parley.Errorf(parley.CodeForbidden, "%s", info.Message).WithHint("%s", info.Hint)
 	}
 	return parley.Errorf(parley.CodeForbidden, "your login does not let you read resources of the MCP server %s", c.o.Name).
-		WithHint("send a message that asks for something from %s without this resource, log in when you are asked to, and try again", c.o.Name)
+		WithHint("log in there and try again: the list of resources has the link, and a message that asks for something from %s shows it, too", c.o.Name)
+}
+
+// toLogIn is the error for a list that needs a login, with the link where the person logs in.
+func (c *core) toLogIn(ctx context.Context) error {
+	if c.o.Login == nil {
+		return c.noLogin()
+	}
+	link, err := c.o.Login.Needed(ctx, "")
+	switch {
+	case err != nil:
+		return c.unread(ctx, "does not list its resources", err)
+	case link == "": // the login does not cover its resources, or was made this moment
+		return c.noLogin()
+	}
+	return &seam.LoginError{Link: link, Err: parley.Errorf(parley.CodeForbidden, "you are not logged in at the MCP server %s", c.o.Name).
+		WithHint("log in there, and its resources are listed")}
 }
 
 // reading is a request and its answer, passed through the context. Otherwise the SDK would keep

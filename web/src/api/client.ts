@@ -144,11 +144,19 @@ export interface Resource {
   size?: number;
 }
 
+/** A server that did not list its resources. */
+export interface FailedServer {
+  server: string;
+  error: ErrorInfo;
+  /** Where the user logs in, if that is why. */
+  login?: string;
+}
+
 /** What the servers of a session offer. */
 export interface ResourceList {
   resources: Resource[];
   /** The servers that could not be asked. */
-  failed: { server: string; error: ErrorInfo }[];
+  failed: FailedServer[];
   /** There are more than are listed. */
   cut: boolean;
 }

@@ -1,11 +1,13 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
-import { toApiError, type ApiError, type Resource, type ResourceList } from "../api/client.ts";
+import { toApiError, type ApiError, type FailedServer, type Resource, type ResourceList } from "../api/client.ts";
 import type { ResourceRef } from "../api/types.gen.ts";
 import { Button } from "../ui/button.tsx";
 import { Alert, File } from "../ui/icons.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { count, sentence } from "../ui/text.ts";
+import { useNow } from "../ui/use-now.ts";
+import { pageOf } from "./interaction/logic.ts";
 import { expanded, isAmong, mentionAt, mostAttached, nameIn, offered, valuesOf, without } from "./mention.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
@@ -13,6 +15,8 @@ import { useActions, useChat } from "./use-chat.ts";
 const mostShown = 50;
 /** Most lists arrive sooner, and a note that one is loading would only flicker. */
 const quiet = 250;
+/** From then on a list takes long, and it is said why. */
+const slow = 2000;
 
 /** What a message has of a resource that its server lists. */
 function refTo({ server, uri, name }: Resource): ResourceRef {
@@ -27,7 +31,9 @@ export function useResources(text: string, caret: number, setText: (text: string
   const [attached, setAttached] = useState(before);
   const [list, setList] = useState<ResourceList>();
   const [error, setError] = useState<ApiError>();
-  const [late, setLate] = useState(false);
+  /** When the servers were asked, while they have not answered. */
+  const [askedAt, setAskedAt] = useState<number>();
+  const [again, setAgain] = useState(0);
   const [at, setAt] = useState(0);
   const [closed, setClosed] = useState<number>();
   const [filling, setFilling] = useState<Resource>();
@@ -41,17 +47,25 @@ export function useResources(text: string, caret: number, setText: (text: string
     }
     // Servers change what they offer, so they are asked each time somebody begins to write a mention.
     const away = new AbortController();
-    const waits = setTimeout(() => setLate(true), quiet);
     setError(undefined);
+    setAskedAt(Date.now());
     chat
       .resources(away.signal)
       .then(setList, (cause: unknown) => away.signal.aborted || setError(toApiError(cause)))
-      .finally(() => {
-        clearTimeout(waits);
-        setLate(false);
-      });
-    return () => away.abort();
-  }, [chat, session, begun]);
+      .finally(() => away.signal.aborted || setAskedAt(undefined));
+    return () => {
+      away.abort();
+      setAskedAt(undefined);
+    };
+  }, [chat, session, begun, again]);
+  // Whoever has logged in elsewhere comes back to a list that is no longer true.
+  const toLogIn = begun && (list?.failed.some((f) => f.login) ?? false);
+  useEffect(() => {
+    if (!toLogIn) return;
+    const back = () => setAgain((n) => n + 1);
+    addEventListener("focus", back);
+    return () => removeEventListener("focus", back);
+  }, [toLogIn]);
 
   const open = mention !== undefined && mention.from !== closed && !filling;
   const all = useMemo(() => (mention && list ? offered(mention.typed, list.resources, attached) : []), [mention, list, attached]);
@@ -83,7 +97,7 @@ export function useResources(text: string, caret: number, setText: (text: string
       setFilling(undefined);
     },
     more: open && !full ? all.length - found.length : 0,
-    notes: open ? { waiting: late && !list, full, error, failed: list?.failed ?? [], cut: (list?.cut ?? false) && mention.typed !== "" && all.length === 0 } : undefined,
+    notes: open ? { askedAt, full, error, failed: list?.failed ?? [], cut: (list?.cut ?? false) && mention.typed !== "" && all.length === 0 } : undefined,
     onKey(e: KeyboardEvent): boolean {
       if (!open || e.nativeEvent.isComposing) return false;
       const r = found[chosen];
@@ -147,29 +161,62 @@ export function ResourceMenu({ resources, onFilled }: { resources: Offered; onFi
         </ul>
       )}
       <div role="status" className="text-[13px] leading-5 text-text-muted">
-        {notes?.waiting && <p className="animate-pulse-soft border-b border-border px-4 py-1.5">Asking the MCP servers for their resources…</p>}
+        {notes?.askedAt !== undefined && <Asking since={notes.askedAt} />}
         {notes?.full && <p className="border-b border-border px-4 py-1.5">A message may have {mostAttached} resources.</p>}
         {more > 0 && <p className="border-b border-border px-4 py-1.5">{count(more)} more. Type a part of the name to find them.</p>}
         {notes?.cut && <p className="border-b border-border px-4 py-1.5">Not all resources are listed. Write one as @server:uri to attach it.</p>}
         {notes?.error && <Failed text={notes.error.message} hint={notes.error.hint} />}
         {notes?.failed.map((f) => (
-          <Failed key={f.server} text={f.error.message} hint={f.error.hint} />
+          <Failed key={f.server} text={f.error.message} hint={f.error.hint} login={f.login} />
         ))}
       </div>
     </>
   );
 }
 
-function Failed({ text, hint }: { text: string; hint?: string | undefined }) {
+/** Said while the servers are asked: after a moment that they are, and later for how long. */
+function Asking({ since }: { since: number }) {
+  const waited = useNow(quiet) - since;
+  if (waited < quiet) return null;
   return (
-    <p className="flex gap-2 border-b border-border px-4 py-1.5">
+    <p className="flex gap-3 border-b border-border px-4 py-1.5">
+      <span className="min-w-0 flex-1">
+        <span className="animate-pulse-soft">Asking the MCP servers for their resources…</span>
+        {waited >= slow && " One of them may have to start first."}
+      </span>
+      {waited >= slow && (
+        <span aria-hidden className="shrink-0 tabular-nums">
+          {Math.floor(waited / 1000)} s
+        </span>
+      )}
+    </p>
+  );
+}
+
+function Failed({ text, hint, login }: { text: string; hint?: string | undefined; login?: FailedServer["login"] }) {
+  const page = pageOf(login);
+  return (
+    <div className="flex gap-2 border-b border-border px-4 py-1.5">
       <span className="mt-0.5 text-danger">
         <Alert size={16} />
       </span>
-      <span className="line-clamp-4 min-w-0 wrap-anywhere">
+      <div className={`min-w-0 wrap-anywhere ${page ? "" : "line-clamp-4"}`}>
         <span className="text-text-primary">{sentence(text)}</span> {sentence(hint)}
-      </span>
-    </p>
+        {page && (
+          <>
+            {" "}
+            <a href={page.href} target="_blank" rel="noopener noreferrer" className="reach font-medium text-link underline">
+              Log in at {page.host}
+            </a>
+            {/* As in a question, the whole address can be read before it is opened. */}
+            <details>
+              <summary className="reach w-fit cursor-pointer">Its address</summary>
+              <span className="block font-mono text-xs leading-5">{page.href}</span>
+            </details>
+          </>
+        )}
+      </div>
+    </div>
   );
 }
 
