@@ -33,9 +33,9 @@ export interface Conversation {
   /**
    * Sends a message and returns the turn's id once the server has stored it. A request whose answer was lost is made
    * again with the same key, so the message is sent once. Rejects with a ParleyError, such as "busy" while another turn
-   * runs, and with "unreachable" after a minute without the server.
+   * runs, and with "unreachable" after a minute without the server. With resources, it waits until they are read.
    */
-  send(message: string): Promise<string>;
+  send(message: string, options?: SendOptions): Promise<string>;
   /** Answers a question, a permission or a confirmation. The first answer counts: a later one rejects with "conflict". */
   answer(question: string, answer: Answer): Promise<void>;
   /** Stops a turn; without an id, the one that is open. */
@@ -44,6 +44,22 @@ export interface Conversation {
   older(): Promise<void>;
   /** Stops following. What runs on the server goes on. */
   close(): void;
+}
+
+export interface SendOptions {
+  /**
+   * At most ten, and the server reads them before it accepts the message. One that cannot be had rejects with a
+   * ParleyError, and nothing is sent.
+   */
+  resources?: readonly Resource[];
+}
+
+/** A resource of one of the app's MCP servers. `GET /v1/apps/{app}/resources` lists them, with the title as `name`. */
+export interface Resource {
+  server: string;
+  uri: string;
+  /** What people are shown instead of the URI. At most 200 characters, in one line. */
+  title?: string;
 }
 
 export interface State {
@@ -62,6 +78,8 @@ export interface State {
 export interface Turn {
   id: string;
   message: string;
+  /** The resources that the message has attached or mentions. */
+  resources: readonly Resource[];
   /** Markdown, as far as it is there. */
   answer: string;
   /** "resuming": it was interrupted and goes on by itself. */

@@ -54,6 +54,20 @@ test("while the server is away a message waits for it", async () => {
   talk.close();
 });
 
+test("resources go with a message, and a message that cannot have them is not tried again", async () => {
+  const talk = await open("mine");
+  const plan = { server: "shelf", uri: "file:///garden plan.md", title: "Garden plan" };
+  server.intercept = (method, path) =>
+    method === "POST" && path.endsWith("/turns") ? new Response(JSON.stringify({ error: { code: "tool", message: "it was moved", field: "resources[0]" } }), { status: 502 }) : undefined;
+  const error = await talk.send("What grows?", { resources: [plan] }).catch((e: unknown) => e);
+  expect(error).toMatchObject({ code: "tool", message: "it was moved" });
+  expect(slept).toEqual([]);
+  server.intercept = undefined;
+  await talk.send("What grows?", { resources: [plan] });
+  await expect.poll(() => talk.state.turns.map((t) => t.resources)).toEqual([[plan]]);
+  talk.close();
+});
+
 test("a refusal is not tried again, and says what is wrong", async () => {
   server.intercept = (method) =>
     method === "POST" ? new Response(JSON.stringify({ error: { code: "forbidden", message: "no", hint: "ask" } }), { status: 403 }) : undefined;

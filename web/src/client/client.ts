@@ -59,7 +59,8 @@ async function patiently<T>(env: Env, request: () => Promise<T>): Promise<T> {
       return await request();
     } catch (cause) {
       const error = toApiError(cause);
-      const passes = error.code === "unreachable" || error.code === "unavailable" || error.status >= 502;
+      // An error with a field is about the message, such as a resource that its server does not return.
+      const passes = error.code === "unreachable" || error.code === "unavailable" || (error.status >= 502 && error.field === "");
       if (!passes || waited >= patience) throw error;
       await env.sleep(again);
     }
@@ -89,9 +90,9 @@ function conversation(env: Env, client: Client, id: string, begin: ReturnType<ty
       changed(state);
       return () => void listeners.delete(changed);
     },
-    async send(message) {
+    async send(message, { resources = [] } = {}) {
       const key = newUUID();
-      return (await patiently(env, () => client.send(id, message, key))).id;
+      return (await patiently(env, () => client.send(id, message, key, { resources }))).id;
     },
     // Sending the same answer twice counts once, so it may be repeated.
     answer: async (question, answer) => void (await patiently(env, () => client.answer(question, answer))),
@@ -124,6 +125,7 @@ function turnOf(x: Exchange): Public.Turn {
   return {
     id: x.id,
     message: x.question,
+    resources: x.resources ?? [],
     answer: x.answer,
     status: x.standing as Public.Turn["status"], // the others belong to messages that only our own pages keep
     open: isOpen(x.standing),
