@@ -182,9 +182,11 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
 
   test("a first message that is refused leaves no conversation in the list", async () => {
     const b = await startBrowser(sizes[1][1]);
-    const { input, send, done, last } = at(b);
+    const { ask, newChat, input, send, done, last, sessions: rows } = at(b);
     await open(b);
-    const rows = b.page.locator("[data-session]");
+    await ask("Hello");
+    await done();
+    await newChat.click();
     await rows.first().waitFor();
     const before = await rows.count();
     await input.fill("long ".repeat(60_000));
