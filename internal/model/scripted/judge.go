@@ -83,12 +83,25 @@ func (x *weighed) contradicted(by *weighed) {
 		_, other := compare(by.sentences, []sentence{sen})
 		return !other && !slices.ContainsFunc(against, func(name string) bool { return holds(sen.stems, stems(name)) })
 	}
+	said := func(sen sentence) bool { // it has no two words of a sentence that overrides it
+		return !slices.ContainsFunc(by.focus, func(o sentence) bool { return shared(o, sen) >= 2 })
+	}
+	if changed := slices.DeleteFunc(slices.Clone(x.focus), said); len(changed) > 0 && !slices.ContainsFunc(x.focus, func(sen sentence) bool { return !kept(sen) }) {
+		x.focus, x.Says = changed, shorten(plain(joined(changed)), maxSentence)
+		return
+	}
 	for _, among := range [][]sentence{x.focus, x.sentences} {
 		if taken := slices.DeleteFunc(slices.Clone(among), kept); len(taken) > 0 {
 			x.focus, x.Says = taken, shorten(plain(joined(taken)), maxSentence)
 			return
 		}
 	}
+}
+
+// shared counts the words that two sentences share, without stop words.
+func shared(a, b sentence) int {
+	mine := telling([]sentence{a})
+	return len(slices.DeleteFunc(telling([]sentence{b}), func(w string) bool { return !slices.Contains(mine, w) }))
 }
 
 // inThis is the verdict on the part of a page that a newer record leaves as it is.

@@ -51,6 +51,13 @@ func (s *script) fallback(rs []record, sub subject, hits []hit) weight {
 		w.All = append(w.All, h.weighed)
 		h.By = s.overriddenBy(rs, h.weighed, sub)
 	}
+	for i, x := range w.All { // what is overridden does not come before what overrides it
+		if j := slices.IndexFunc(w.All, func(o *weighed) bool { return o.whose() == x.By }); j > i {
+			copy(w.All[i:], w.All[i+1:j+1])
+			w.All[j] = x
+			break
+		}
+	}
 	if len(w.All) == 0 && sub.Figure() != "" { // few records have a time of day, if that is what is asked for
 		w.All = s.figured(rs, sub)
 	}
