@@ -117,5 +117,15 @@ func TestGrantsReach(t *testing.T) {
 		if got := ask("lamp.e", once); got != nil {
 			t.Error("what was left is asked for")
 		}
+		board.room = []string{"lamp.f"}
+		turn := r.Await(r.Send(s.ID, "room").ID)
+		board.room = append(board.room, "lamp.late") // after the person was shown what the room has
+		if _, err := r.Engine.Answer(ctx, enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: always}); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(turn.ID)
+		if got := ask("room", once); !slices.Contains(got, "lamp.late") {
+			t.Errorf("a lamp that the person was not shown is not asked for: %v", got)
+		}
 	})
 }
