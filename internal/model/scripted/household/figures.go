@@ -3,11 +3,15 @@ package household
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// onPhase matches the name of a phase of the mains.
+var onPhase = regexp.MustCompile(`\bL[123]\b`)
 
 // figures says the lowest, highest and mean values of a period.
 func (u *turn) figures(q *ask, a *answered) []Call {
@@ -103,6 +107,17 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		}
 	case q.extreme != 0 && (q.aspect == "when" || q.aspect == "begin"):
 		a.say("%s, with %s %s.", upper(u.know.when(when)), amount(value, most.unit), on)
+	case q.extreme != 0 && q.aspect == "on" && onPhase.MatchString(most.name):
+		a.say("On phase %s: the %s was %s, %s.", onPhase.FindString(most.name), word, amount(value, most.unit), u.know.when(when))
+		if len(es) > 1 {
+			var rest []string
+			for _, e := range es {
+				if p := past[e.id]; p != nil && p.numeric && p != most {
+					rest = append(rest, fmt.Sprintf("the %s was between %s and %s", lowerFirst(p.name), amount(p.min, p.unit), amount(p.max, p.unit)))
+				}
+			}
+			a.parts[len(a.parts)-1] += " " + upper(listed(rest)) + "."
+		}
 	case q.extreme != 0 && (q.aspect == "on" || q.aspect == "which" || q.aspect == "where"):
 		a.say("%s: it had %s %s.", upper(on), amount(value, most.unit), u.know.when(when))
 	case q.extreme != 0:

@@ -97,8 +97,11 @@ func (u *turn) timed() bool {
 // notNow says that a request is not carried out because of its time.
 func (u *turn) notNow(q *ask, a *answered) {
 	if q.deed.timing == "" {
-		a.say("I did not %s anything else of this either: ask for it by itself.", q.wish())
-		return
+		return // the one with a time says it of all of them
 	}
-	a.say("**Nothing was changed:** I can only act at once, and what I change stays so until it is changed again; I cannot keep to \"%s\". Ask without the time, or let an automation of Home Assistant do it.", q.deed.timing)
+	none := map[int]string{1: "", 2: " So I did neither."}[len(u.asks)]
+	if len(u.asks) > 2 {
+		none = " So I did none of it."
+	}
+	a.say("**Nothing was changed:** I can only act at once, and what I change stays so until it is changed again; I cannot keep to \"%s\"."+none+" Ask without the time, or let an automation of Home Assistant do it.", q.deed.timing)
 }

@@ -129,7 +129,7 @@ func wholeHouse(q *ask, es []entity) []entity {
 func suits(q *ask, e entity, heaters []entity) string {
 	const near = 0.5 // °C, by which a radiator misses its target
 	v, ok := e.value()
-	if !ok || !re(`^(?:and |so |but )*is `).MatchString(strings.Join(q.ws, " ")) {
+	if !ok || !re(`^(?:and |so |but )*(?:is|does|do) `).MatchString(strings.Join(q.ws, " ")) {
 		return ""
 	}
 	if r, judged := ranges[e.class]; judged && e.class != "battery" {
@@ -174,7 +174,9 @@ var judging = regexp.MustCompile(`\b(?:stuffy|stale|fresh|too|bad|good|fine|ok|o
 func (u *turn) ranged(q *ask, e entity) string {
 	r, ok := ranges[e.class]
 	v, is := e.value()
-	if !ok || !is || !re(`^(?:and |so |but )*(?:is|are) `).MatchString(strings.Join(q.ws, " ")) || !judging.MatchString(strings.Join(q.ws, " ")) {
+	flat := strings.Join(q.ws, " ")
+	judged := judging.MatchString(flat) || e.class == "battery" && hopesLow.MatchString(flat)
+	if !ok || !is || !judged || !re(`^(?:and |so |but )*(?:is|are|does|do) `).MatchString(flat) {
 		return ""
 	}
 	switch {

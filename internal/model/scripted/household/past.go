@@ -26,12 +26,17 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	}
 	if es[0].domain() == "event" {
 		for _, e := range es {
+			if e.domain() != "event" {
+				continue
+			}
 			a.cite(e.id, e.name+": "+e.told())
 			if t := moment(e.state); !t.IsZero() {
 				a.say("The last time for %s is %s.", e.the(), u.know.when(t))
 				continue
 			}
-			a.say("None is recorded: Home Assistant has no time for %s.", e.the())
+			ws := strings.Fields(e.the()) // "the doorbell ring"
+			of, what := strings.Join(ws[:len(ws)-1], " "), ws[len(ws)-1]
+			a.say("No %s of %s is recorded%s.", what, orText(of, "it"), strings.TrimRight(" "+q.when.said, " "))
 		}
 		return nil
 	}

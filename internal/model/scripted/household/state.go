@@ -293,6 +293,10 @@ func (u *turn) single(q *ask, e entity) string {
 	if has(q.ws, "work|works|working") && watches(e) && !e.lost() { // its state is not its health
 		return fmt.Sprintf("Yes, as far as can be told: %s answers. It %s %s.", e.the(), e.verb(), e.told())
 	}
+	flat := strings.Join(q.ws, " ")
+	if up, down := re(`\b(?:up|working|works|ok|okay|fine|connected)\b`).MatchString(flat), re(`\bdown\b`).MatchString(flat); e.class == "connectivity" && !e.lost() && up != down {
+		return fmt.Sprintf("%s: %s %s %s.", map[bool]string{true: "Yes", false: "No"}[e.is("on") == up], e.the(), e.verb(), e.told())
+	}
 	if yes := yesNo(q, []entity{e}); yes != "" {
 		said = yes + ": " + lowerStart(said)
 	} else if q.state != "" && !e.can(q.state) && re(`^(?:and |so |but )*(?:is|are|does|do|has|have) `).MatchString(strings.Join(q.ws, " ")) && len(e.told()) > 0 {
