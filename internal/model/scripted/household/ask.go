@@ -52,6 +52,7 @@ type ask struct {
 	again   bool        // the deed comes from the request before
 	first   bool        // the first of several
 	out     bool        // only of the time in which nobody was at home
+	clause  bool        // it says when something else happened: "when Ana left"
 	whose   bool        // it is about the time of the things that the answer before named
 }
 
@@ -68,6 +69,9 @@ var (
 	joined       = regexp.MustCompile(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
 	onlyNames    = regexp.MustCompile(`^(?:and |so |but |what about |how about |as for )?(?:the |my |our )?(?:\S+ ?){1,3}$`)
 )
+
+// clause matches the part of a question that says at which event something was, or was to be.
+var clause = regexp.MustCompile(`^(?:and |so |but )?(?:why|did|does|do|will|would)\b.{6,}?( when (?:the |my |our )?\S+ .*\w)$`)
 
 // read reads the question and fills in what it leaves out from the earlier ones.
 func (u *turn) read() []ask {
@@ -196,6 +200,12 @@ func (u *turn) one(text string, t *topic) ask {
 		q.ws = clean(flat)
 		flat = strings.Join(q.ws, " ")
 	}
+	whole := flat
+	if m := clause.FindStringSubmatchIndex(flat); m != nil { // it names no thing that is asked about
+		q.clause = true
+		flat = flat[:m[2]]
+		q.ws = clean(flat)
+	}
 	if m := exception.FindStringSubmatchIndex(flat); m != nil {
 		q.but = u.subjectsIn(flat[m[2]:m[3]])
 		flat = strings.TrimSpace(flat[:m[0]])
@@ -211,7 +221,7 @@ func (u *turn) one(text string, t *topic) ask {
 			q.ws = clean(strings.Replace(flat, t, "", 1))
 		}
 	}
-	q.when, q.clock = timeIn(flat), clockIn(flat)
+	q.when, q.clock = timeIn(whole), clockIn(whole)
 	q.kind = kindOf(q.ws)
 	q.all = has(q.ws, "all|every|everything|everywhere")
 	q.first = has(q.ws, "first|earliest")

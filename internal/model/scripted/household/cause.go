@@ -131,6 +131,9 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 		return nil
 	}
 	if v := u.verdict(d); v.kind == "nothing" && q.state != "" && q.aspect == "why" && len(d.errors) == 0 {
+		if re(`\b(?:did|does|do|is|was|has|have) not\b`).MatchString(strings.Join(q.ws, " ")) {
+			return u.whyNot(q, es[0], a)
+		}
 		return u.whyState(q, es, a)
 	}
 	u.explain(q, d, a)

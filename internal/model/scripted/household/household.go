@@ -211,6 +211,10 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.parts[len(a.parts)-1] += " What it does record:"
 		q.unsaid, q.state = nil, ""
 	}
+	if q.clause && q.intent == isPast && q.when.tool == "" {
+		a.say("I cannot tell whether the one came with the other. Ask about a time, such as yesterday evening.")
+		return nil
+	}
 	if q.clock != "" && q.intent == isWhere { // where somebody was at a time
 		q.intent = isPast
 	}

@@ -133,6 +133,13 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		}
 		return calls
 	case len(hits)+len(begun) == 0:
+		if q.clause && len(es) == 1 { // it was expected to
+			failed, calls := u.failedFor(es[0], since)
+			if len(calls) > 0 {
+				return calls
+			}
+			defer func() { a.say("%s", failed) }()
+		}
 		a.say("%s", u.notSeen(q, es, past, state, said))
 	case len(hits) == 0 && q.aspect == "when" && len(begun) == len(es) && q.when.short() && !ongoing.MatchString(strings.Join(q.ws, " ")):
 		for _, h := range begun {

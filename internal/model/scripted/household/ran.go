@@ -88,6 +88,21 @@ func (u *turn) failedSaid(e entity, f *fault) string {
 	return fmt.Sprintf("failed %s (%s)", u.know.when(f.last), lowerSentence(why))
 }
 
+// failedFor says which routine failed to act on a thing, by the log; or "".
+func (u *turn) failedFor(e entity, since string) (string, []Call) {
+	c := Call{failures, map[string]any{"entity": e.id, "since": since}}
+	r, ok := u.got(c)
+	if !ok {
+		return "", []Call{c}
+	}
+	for _, f := range faultsOf(r.Output) {
+		if name, why, ok := strings.Cut(f.text, ": Error executing script."); ok && why != "" {
+			return fmt.Sprintf("\"%s\" %s.", name, u.failedSaid(entity{name: name}, &f)), nil
+		}
+	}
+	return "", nil
+}
+
 // triggered returns when one ran, by a diagnosis.
 func (u *turn) triggered(r Result) []time.Time {
 	var out []time.Time

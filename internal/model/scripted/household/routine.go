@@ -414,10 +414,10 @@ func (u *turn) users(q *ask, a *answered) (calls []Call, ok bool) {
 	if len(es) == 0 || len(es) > 4 {
 		return nil, false
 	}
-	by := map[string][]string{}
+	by, active := map[string][]string{}, map[string]int{}
 	for _, e := range es {
 		var more []Call
-		by[e.id], more = u.usersOf(e)
+		by[e.id], active[e.id], more = u.usersOf(e)
 		calls = append(calls, more...)
 	}
 	if len(calls) > 0 {
@@ -425,18 +425,22 @@ func (u *turn) users(q *ask, a *answered) (calls []Call, ok bool) {
 	}
 	for _, e := range es {
 		a.cite(e.id, e.name)
+		yes := ""
+		if byItself.MatchString(strings.Join(q.ws, " ")) { // what uses a thing need not switch it
+			yes = map[bool]string{true: "It may: ", false: "No: "}[active[e.id] > 0]
+		}
 		if len(by[e.id]) == 0 {
-			a.say("No automation, script or scene uses %s.", e.the())
+			a.say("%s", upper(yes+fmt.Sprintf("no automation, script or scene uses %s.", e.the())))
 			continue
 		}
-		a.say("%s %s used by %s.", upper(e.the()), map[bool]string{true: "are", false: "is"}[e.many()], listed(by[e.id]))
+		a.say("%s %s used by %s.", upper(yes+e.the()), map[bool]string{true: "are", false: "is"}[e.many()], listed(by[e.id]))
 	}
 	return nil, true
 }
 
 // usersOf returns the automations, scripts and scenes that use a thing, by their sort: "the
-// automations A and B". Or it returns the calls for them.
-func (u *turn) usersOf(e entity) (by []string, calls []Call) {
+// automations A and B", and how many of the automations are on. Or it returns the calls for them.
+func (u *turn) usersOf(e entity) (by []string, active int, calls []Call) {
 	all, calls := u.routines(routineDomains...)
 	c := Call{diagnose, map[string]any{"entity": e.id}}
 	r, ok := u.got(c)
@@ -444,7 +448,7 @@ func (u *turn) usersOf(e entity) (by []string, calls []Call) {
 		calls = append(calls, c)
 	}
 	if len(calls) > 0 {
-		return nil, calls
+		return nil, 0, calls
 	}
 	for _, m := range usedLine.FindAllStringSubmatch(r.Output, -1) {
 		var names []string
@@ -454,8 +458,11 @@ func (u *turn) usersOf(e entity) (by []string, calls []Call) {
 				continue
 			}
 			name := all[i].name
-			if m[1] == "automation" && !all[i].is("on") {
+			switch {
+			case m[1] == "automation" && !all[i].is("on"):
 				name += " (which is off)"
+			case m[1] == "automation":
+				active++
 			}
 			names = append(names, name)
 		}
@@ -463,5 +470,5 @@ func (u *turn) usersOf(e entity) (by []string, calls []Call) {
 			by = append(by, fmt.Sprintf("the %s %s", plural(len(names), m[1], m[1]+"s"), listed(names)))
 		}
 	}
-	return by, nil
+	return by, active, nil
 }

@@ -32,7 +32,7 @@ type cite struct {
 func newAnswer(u *turn) *answered { return &answered{u: u, plan: "I look it up."} }
 
 func (a *answered) say(format string, args ...any) {
-	if part := strings.TrimSpace(fmt.Sprintf(format, args...)); !slices.Contains(a.parts, part) { // two requests may have the same result
+	if part := strings.TrimSpace(fmt.Sprintf(format, args...)); part != "" && !slices.Contains(a.parts, part) { // two requests may have the same result
 		a.parts = append(a.parts, part)
 	}
 }

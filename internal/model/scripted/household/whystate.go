@@ -92,6 +92,30 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 	return nil
 }
 
+// whyNot says what might have brought a thing into a state and did not, and when it was in it.
+func (u *turn) whyNot(q *ask, e entity, a *answered) []Call {
+	by, _, calls := u.usersOf(e)
+	if len(calls) > 0 {
+		return calls
+	}
+	said := "no automation, script or scene uses it"
+	if len(by) > 0 {
+		said = "it is used by " + listed(by)
+	}
+	a.say("Nothing records why something did not happen. Of what could have acted on %s: %s.", e.the(), said)
+	own := *q
+	own.intent, own.aspect, own.clause = isPast, "", false
+	if own.when.tool == "" {
+		own.when = span{tool: "today", said: "today"}
+	}
+	first := len(a.parts)
+	calls = u.past(&own, a)
+	if len(a.parts) > first {
+		a.parts[first] = upper(strings.TrimPrefix(strings.TrimPrefix(a.parts[first], "Yes, "), "No: "))
+	}
+	return calls
+}
+
 // ranThere returns the routines that ran close to the changes and use what changed, or the calls
 // for them.
 func (u *turn) ranThere(in map[string]any, all []entity, hits []change, es []entity, slack time.Duration) (said []string, calls []Call) {
