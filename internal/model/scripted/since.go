@@ -74,8 +74,12 @@ func (s *script) decidedSince(v view, rs []record) []record {
 	}
 	from := sinceWhen(v.Question, lastDay(v, rs))
 	to := until(v.Question, from)
+	pages, messages := ofPages(v.Question), ofMessages(v.Question)
 	out := []record{}
 	for _, r := range rs {
+		if pages != messages && (r.User == "") != pages { // "anything on Slack since February?"
+			continue
+		}
 		if kindOf(r, r.sentences) == statement && r.rank() > 1 && (!r.at.Before(from) || !r.Dated() && from.IsZero()) && (to.IsZero() || r.at.Before(to)) &&
 			(oldest.MatchString(v.Question) || changes.MatchString(r.Text) || decided.MatchString(r.Text) || len(rejects(r)) > 0) {
 			out = append(out, r)
