@@ -97,7 +97,8 @@ func (s *stage) saidOf(event string, message []byte) (said hook.Said, err error)
 		if h.blocks {
 			out["decision"], out["reason"] = "block", h.block
 		}
-		said.Out, err = json.Marshal(out)
+		raw, err := json.Marshal(out)
+		said.Out = []byte(s.ids.text(string(raw)))
 		return said, err
 	}
 	return said, nil
@@ -117,7 +118,7 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	defer s.mu.Unlock()
 	var of parley.CallID
 	for _, c := range s.turn.tools {
-		same := compact(c.asked) == compact(m.Input) || compact(c.input) == compact(m.Input)
+		same := s.ids.same(c.asked, m.Input) || s.ids.same(c.input, m.Input)
 		if c.name == m.Name && same && (c.again == "" || c.again == m.Call) {
 			c.again, of = m.Call, c.call
 			break
@@ -158,6 +159,7 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	default:
 		specific["updatedToolOutput"] = all.Output
 	}
-	said.Out, err = json.Marshal(map[string]any{"hookSpecificOutput": specific})
+	out, err := json.Marshal(map[string]any{"hookSpecificOutput": specific})
+	said.Out = []byte(s.ids.text(string(out)))
 	return said, err
 }

@@ -59,6 +59,7 @@ type runner struct {
 	id      parley.SessionID
 	clock   atomic.Pointer[time.Time] // what the engine's clock shows; it advances only with the recording's
 	asked   requests
+	ids     ids
 	count   int
 	granted int // rules that the recording's session had last
 
@@ -153,7 +154,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 	}
 	r.shut()
 	app := r.changed(r.rec.Apps[digest])
-	r.stage = &stage{app: &app, ask: r.asked.add, info: r.o.Info, other: r.o.Models}
+	r.stage = &stage{app: &app, ask: r.asked.add, info: r.o.Info, other: r.o.Models, ids: &r.ids}
 	box, err := toolbox.New([]seam.Toolset{r.stage}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -329,6 +330,7 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 
 // send sends a recorded message again, with what its command and resources said.
 func (r *runner) send(ctx context.Context, m parley.Message, c parley.Send) (parley.TurnInfo, error) {
+	m = translated(&r.ids, m)
 	c.Message = m.Text()
 	return r.engine.Send(context.WithValue(ctx, messageKey{}, m), r.who, r.id, c)
 }
@@ -366,7 +368,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 		case q != nil && q.answer != nil && q.Kind == in.Kind && q.answer.Choice == parley.ChoiceClaimed:
 			err = r.client(ctx, t, q, in.ID)
 		case q != nil && q.answer != nil && q.Kind == in.Kind:
-			a := *q.answer
+			a := translated(&r.ids, *q.answer)
 			if len(a.Input) > 0 && in.Tool != q.Tool {
 				a.Input = nil
 			}
@@ -401,6 +403,7 @@ func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.Int
 	if err != nil {
 		return err
 	}
+	r.ids.learn(q.Call, claimed.Call)
 	said := parley.ReportCall{Token: claimed.Token}
 	reported, cut := false, false
 	for _, c := range t.tools {
@@ -411,7 +414,8 @@ func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.Int
 			r.command(cmd)
 		}
 		if reported = c.ended != nil && c.ended.Report != ""; reported {
-			said.Outcome, said.Output, said.Data = c.ended.Outcome, c.ended.Output, c.ended.Data
+			ended := translated(&r.ids, c.ended.ToolResult)
+			said.Outcome, said.Output, said.Data = ended.Outcome, ended.Output, ended.Data
 		}
 		cut = c.ended != nil && !reported
 	}

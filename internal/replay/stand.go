@@ -23,6 +23,7 @@ type stage struct {
 	info  func(name string) seam.ModelInfo
 	other seam.Models // answers instead of the recording; may be nil
 	app   *parley.App
+	ids   *ids
 }
 
 func (s *stage) now() *turn {
@@ -85,10 +86,11 @@ func (m recorded) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Mod
 			m.s.do(cmd)
 		}
 		if c.reply == nil {
-			m.fail(ctx, c.failed, yield)
+			m.fail(ctx, translated(m.s.ids, c.failed), yield)
 			return
 		}
-		for _, p := range c.reply.Parts {
+		reply := translated(m.s.ids, *c.reply)
+		for _, p := range reply.Parts {
 			d := seam.ModelDelta{}
 			switch p.Type {
 			case parley.PartText:
@@ -100,12 +102,12 @@ func (m recorded) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Mod
 				return
 			}
 		}
-		parts := slices.Clone(c.reply.Parts)
+		parts := slices.Clone(reply.Parts)
 		for i := range parts {
 			parts[i].Call = ""
 		}
 		yield(seam.ModelDelta{Reply: &seam.Reply{
-			Model: c.reply.Model, Parts: parts, Usage: c.reply.Usage, StopReason: c.reply.StopReason, State: c.reply.State, Citations: c.reply.Citations,
+			Model: reply.Model, Parts: parts, Usage: reply.Usage, StopReason: reply.StopReason, State: reply.State, Citations: reply.Citations,
 		}}, nil)
 	}
 }
@@ -146,7 +148,7 @@ func (s *stage) next(agent string) *modelCall {
 }
 
 // take finds a recorded call of the same tool, with the same input if there is one.
-func (s *stage) take(name, input string) *toolCall {
+func (s *stage) take(name string, input json.RawMessage) *toolCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn == nil {
@@ -157,7 +159,7 @@ func (s *stage) take(name, input string) *toolCall {
 		if c.used || c.name != name || c.ended == nil || c.input == nil {
 			continue
 		}
-		if compact(c.input) == input {
+		if s.ids.same(c.input, input) {
 			c.used = true
 			return c
 		}
@@ -181,7 +183,7 @@ func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 		return false
 	}
 	for _, c := range s.turn.tools {
-		same := c.name == again.Name && (compact(c.asked) == compact(input) || compact(c.input) == compact(input))
+		same := c.name == again.Name && (s.ids.same(c.asked, input) || s.ids.same(c.input, input))
 		if !same || c.again != "" && c.again != again.Call {
 			continue
 		}
@@ -202,7 +204,7 @@ func (s *stage) hadCredential(again parley.Tool, _ string, answers int) bool {
 		return true
 	}
 	for _, c := range s.turn.tools {
-		if c.name != again.Name || compact(c.asked) != compact(again.Input) && compact(c.input) != compact(again.Input) || c.again != "" && c.again != again.Call {
+		if c.name != again.Name || !s.ids.same(c.asked, again.Input) && !s.ids.same(c.input, again.Input) || c.again != "" && c.again != again.Call {
 			continue
 		}
 		c.again = again.Call
@@ -223,9 +225,9 @@ func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app
 var errLost = errors.New("the recorded call has no outcome that is known")
 
 // again asks the same again.
-func (a *asking) again(ctx context.Context, r seam.Run) error {
+func (a *asking) again(ctx context.Context, r seam.Run, x *ids) error {
 	if a.sampling != nil && r.Sample != nil {
-		if _, err := r.Sample(ctx, *a.sampling); errors.Is(err, seam.ErrParked) {
+		if _, err := r.Sample(ctx, translated(x, *a.sampling)); errors.Is(err, seam.ErrParked) {
 			return err
 		}
 		return nil // what came of it is in the result
@@ -233,7 +235,7 @@ func (a *asking) again(ctx context.Context, r seam.Run) error {
 	if a.question == nil {
 		return nil
 	}
-	in := a.question.Interaction
+	in := translated(x, a.question.Interaction)
 	in.ID, in.Session, in.Turn = "", "", ""
 	_, err := r.Ask(ctx, in)
 	return err
@@ -241,12 +243,14 @@ func (a *asking) again(ctx context.Context, r seam.Run) error {
 
 // Run implements seam.Toolset.
 func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
-	c := s.take(r.Name, compact(r.Input))
+	c := s.take(r.Name, r.Input)
 	if c == nil {
 		return parley.ToolResult{}, seam.NotSent(parley.Errorf(parley.CodeTool, "the recording has no result of this call"))
 	}
+	// Names that are derived from the call, such as a file's, must use the id that it has now.
+	s.ids.learn(c.call, r.Call)
 	for _, a := range c.asks {
-		if err := a.again(ctx, r); err != nil {
+		if err := a.again(ctx, r, s.ids); err != nil {
 			s.mu.Lock()
 			c.used = false // it is made again when the answer is there
 			s.mu.Unlock()
@@ -258,14 +262,8 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	}
 	switch c.ended.Outcome {
 	case parley.OutcomeOK, parley.OutcomeError:
-		// Names that the tool derived from its call, such as a file's, must use this
-		// call's id.
-		own := strings.NewReplacer(string(c.call), string(r.Call))
-		res := c.ended.ToolResult
-		res.Call, res.Artifact, res.Output = r.Call, nil, own.Replace(res.Output)
-		if res.Data != nil {
-			res.Data = json.RawMessage(own.Replace(string(res.Data)))
-		}
+		res := translated(s.ids, c.ended.ToolResult)
+		res.Call, res.Artifact = r.Call, nil
 		return res, nil
 	case parley.OutcomeCancelled:
 		<-ctx.Done()
@@ -281,14 +279,13 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	if s.turn == nil {
 		return nil, false
 	}
-	want := compact(input)
 	for _, q := range s.turn.asked {
-		if q.Tool == tool && len(q.Reaches) > 0 && compact(q.Input) == want {
+		if q.Tool == tool && len(q.Reaches) > 0 && s.ids.same(q.Input, input) {
 			return q.Reaches, true
 		}
 	}
 	for _, c := range s.turn.tools {
-		if c.name == tool && len(c.reaches) > 0 && compact(c.input) == want {
+		if c.name == tool && len(c.reaches) > 0 && s.ids.same(c.input, input) {
 			return c.reaches, true
 		}
 	}
@@ -302,9 +299,8 @@ func (s *stage) Words(tool string, input json.RawMessage) string {
 	if s.turn == nil {
 		return ""
 	}
-	want := compact(input)
 	for _, q := range s.turn.asked {
-		if q.Kind == parley.KindPermission && q.Tool == tool && q.Detail != "" && compact(q.Input) == want {
+		if q.Kind == parley.KindPermission && q.Tool == tool && q.Detail != "" && s.ids.same(q.Input, input) {
 			return strings.TrimSuffix(q.Title, "?")
 		}
 	}
