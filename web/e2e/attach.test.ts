@@ -116,11 +116,13 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await fields.getByLabel("day").fill("2026-05-01");
     await look(b, `attach-template-${name}`);
     await b.page.keyboard.press("Enter");
-    await expect.poll(() => chips.allInnerTexts()).toEqual(["2026-05-01\nshelf"]);
+    await expect.poll(() => chips.allInnerTexts()).toEqual(["Weather of a day: Bad Ischl, 2026-05-01\nshelf"]);
     expect(await input.evaluate((e) => e === document.activeElement)).toBe(true);
     await b.page.keyboard.press("Enter");
     await done();
     await last.getByText("Bad Ischl, 2026-05-01: rain.").waitFor();
+    expect(await last.getByRole("list", { name: "Attached" }).innerText()).toBe("Weather of a day: Bad Ischl, 2026-05-01\nshelf");
+    expect(await wider(b)).toBe(false);
     expect(b.complaints).toEqual([]);
     await b.close();
   });

@@ -24,6 +24,12 @@ function refTo({ server, uri, name }: Resource): ResourceRef {
   return { server, uri, ...(title && { title }) };
 }
 
+/** What a message has of a template that was filled. The title names the values too, because they tell two of them apart. */
+function filledRef(r: Resource, values: Readonly<Record<string, string>>): ResourceRef {
+  const given = valuesOf(r.uri).flatMap((n) => values[n] || []);
+  return refTo({ ...r, uri: expanded(r.uri, values), name: r.name && `${r.name}: ${given.join(", ")}` });
+}
+
 /** The resources offered after an "@" in the message. */
 export function useResources(text: string, caret: number, setText: (text: string, caret: number) => void, before: readonly ResourceRef[] = []) {
   const chat = useActions();
@@ -92,8 +98,8 @@ export function useResources(text: string, caret: number, setText: (text: string
     chosen,
     choose,
     filling,
-    fill(uri: string | undefined) {
-      if (filling && uri !== undefined) attach({ server: filling.server, uri });
+    fill(values: Readonly<Record<string, string>> | undefined) {
+      if (filling && values) attach(filledRef(filling, values));
       setFilling(undefined);
     },
     more: open && !full ? all.length - found.length : 0,
@@ -120,8 +126,8 @@ type Offered = ReturnType<typeof useResources>;
 export function ResourceMenu({ resources, onFilled }: { resources: Offered; onFilled(): void }) {
   const { found, chosen, choose, filling, more, notes } = resources;
   if (filling) {
-    const done = (uri: string | undefined) => {
-      resources.fill(uri);
+    const done = (values: Readonly<Record<string, string>> | undefined) => {
+      resources.fill(values);
       onFilled();
     };
     return <Values key={filling.uri} of={filling} onDone={done} />;
@@ -221,7 +227,7 @@ function Failed({ text, hint, login }: { text: string; hint?: string | undefined
 }
 
 /** The values that a template needs. It is not a form element, because it is inside the form of the message. */
-function Values({ of, onDone }: { of: Resource; onDone(uri: string | undefined): void }) {
+function Values({ of, onDone }: { of: Resource; onDone(values: Readonly<Record<string, string>> | undefined): void }) {
   const names = valuesOf(of.uri);
   const [values, setValues] = useState<Record<string, string>>({});
   const first = useRef<HTMLInputElement>(null);
@@ -238,7 +244,7 @@ function Values({ of, onDone }: { of: Resource; onDone(uri: string | undefined):
         e.preventDefault();
         e.stopPropagation();
         if (e.key === "Escape") onDone(undefined);
-        else if (ready) onDone(uri);
+        else if (ready) onDone(values);
       }}
       className="flex max-h-72 flex-col gap-2 overflow-y-auto border-b border-border px-4 py-2.5 text-sm"
     >
@@ -260,7 +266,7 @@ function Values({ of, onDone }: { of: Resource; onDone(uri: string | undefined):
       <code className="font-mono text-xs leading-5 wrap-anywhere text-text-muted">{oneLine(uri, 300)}</code>
       <div className="flex justify-end gap-2">
         <Button kind="quiet" onClick={() => onDone(undefined)}>Cancel</Button>
-        <Button kind="accent" disabled={!ready} onClick={() => onDone(uri)}>Attach</Button>
+        <Button kind="accent" disabled={!ready} onClick={() => onDone(values)}>Attach</Button>
       </div>
     </div>
   );
