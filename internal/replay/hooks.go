@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/hook"
@@ -30,10 +31,17 @@ func (s *stage) Hooks() []hook.Hook {
 			if ran.Event == event {
 				list = append(list, hook.Hook{
 					Entry: hook.Entry{Event: event, Name: ran.Name, Timeout: hook.MaxTimeout}, Level: ran.From,
-					Do: func(_ context.Context, message []byte) (hook.Said, error) { return s.said(event, message) },
+					Do: func(ctx context.Context, message []byte) (hook.Said, error) { return s.said(ctx, event, message) },
 				})
 				break
 			}
+		}
+		if event == hook.PreToolUse && slices.ContainsFunc(t.tools, func(c *toolCall) bool { return c.cut && c.input == nil }) {
+			// A call that never started is held here until the turn is cancelled.
+			list = append(list, hook.Hook{
+				Entry: hook.Entry{Event: event, Name: "(held)", Timeout: hook.MaxTimeout}, Level: "recorded",
+				Do: func(ctx context.Context, message []byte) (hook.Said, error) { return s.said(ctx, event, message) },
+			})
 		}
 	}
 	return list
@@ -105,7 +113,7 @@ func (s *stage) saidOf(event string, message []byte) (said hook.Said, err error)
 }
 
 // said returns the combined recorded answer of the hooks about the call in a message.
-func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
+func (s *stage) said(ctx context.Context, event string, message []byte) (said hook.Said, err error) {
 	var m struct {
 		Name  string          `json:"tool_name"`
 		Input json.RawMessage `json:"tool_input"`
@@ -113,6 +121,13 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	}
 	if err := json.Unmarshal(message, &m); err != nil {
 		return said, err
+	}
+	if event == hook.PreToolUse {
+		if c := s.held(m.Name, m.Input, m.Call); c != nil {
+			s.stop(ctx, c)
+			<-ctx.Done()
+			return said, ctx.Err()
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +142,7 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	var all parley.HookRan
 	rank := map[parley.Verdict]int{parley.Allow: 1, parley.Ask: 2, parley.Deny: 3}
 	failed := ""
-	var context []string
+	var told []string
 	for _, ran := range s.turn.hooks {
 		if of == "" || ran.Call != of || ran.Event != event {
 			continue
@@ -142,13 +157,13 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 			all.Output = ran.Output
 		}
 		if ran.Context != "" {
-			context = append(context, ran.Context)
+			told = append(told, ran.Context)
 		}
 		if ran.Error != nil {
 			failed = ran.Error.Message
 		}
 	}
-	specific := map[string]any{"hookEventName": event, "additionalContext": strings.Join(context, "\n")}
+	specific := map[string]any{"hookEventName": event, "additionalContext": strings.Join(told, "\n")}
 	switch event {
 	case hook.PreToolUse:
 		specific["permissionDecision"], specific["permissionDecisionReason"], specific["updatedInput"] = all.Decision, cmp.Or(all.Reason, failed), all.Input
@@ -162,4 +177,63 @@ func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	out, err := json.Marshal(map[string]any{"hookSpecificOutput": specific})
 	said.Out = []byte(s.ids.text(string(out)))
 	return said, err
+}
+
+// held finds the recorded call that now repeats, if the turn was cancelled before it started.
+func (s *stage) held(name string, input json.RawMessage, now parley.CallID) *toolCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.turn.tools {
+		if c.name == name && s.ids.same(c.asked, input) && (c.again == "" || c.again == now) {
+			if !c.cut || c.input != nil {
+				return nil
+			}
+			c.again, c.here = now, true
+			return c
+		}
+	}
+	return nil
+}
+
+// stop cancels the turn in which a call was cut off, as soon as the turn's other calls are as far
+// as they were.
+func (s *stage) stop(ctx context.Context, c *toolCall) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(abreast)
+	for !s.abreast() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-late: // the run is another one
+		case <-tick.C:
+			continue
+		}
+		break
+	}
+	for _, cmd := range c.during {
+		s.do(cmd)
+	}
+}
+
+// abreast limits the wait for the other calls of a turn. In a run that is like its recording they
+// begin at once, and their results are there.
+const abreast = 2 * time.Second
+
+// abreast reports whether all calls of the turn are as far as in the recording.
+func (s *stage) abreast() bool {
+	s.mu.Lock()
+	var over []parley.CallID
+	for _, c := range s.turn.tools {
+		switch {
+		case c.input == nil || c.ended == nil:
+		case c.cut && !c.here:
+			s.mu.Unlock()
+			return false
+		case !c.cut:
+			over = append(over, c.call)
+		}
+	}
+	s.mu.Unlock()
+	return s.over(over)
 }

@@ -103,6 +103,8 @@ type toolCall struct {
 	during []command
 	used   bool
 	again  parley.CallID // what repeats it, where that has to be known
+	cut    bool          // the cancel of the turn ended it, before or after it started
+	here   bool          // it has come in the run as far as in the recording
 
 	asks    []*asking // of the call itself, in order
 	reaches []string
@@ -255,6 +257,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 						m.during = append(m.during, command{cancel: true, reason: p.Reason})
 					}
 				}
+				t.cutOff(p.Reason)
 			}
 			t.end = p
 		case parley.TurnCompleted, parley.TurnFailed, parley.TurnExpired:
@@ -268,6 +271,35 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		})
 	}
 	return turns
+}
+
+// cutOff finds the calls that the cancel of a turn cut off, where nothing else tells when it came:
+// the run cancels the turn when they are as far as they were. A turn that waited for a human is
+// cancelled when it waits.
+func (t *turn) cutOff(reason string) {
+	if slices.ContainsFunc(t.asked, func(q *question) bool { return q.answer == nil && !q.expired }) {
+		return
+	}
+	for _, m := range t.calls {
+		if m.during != nil && m.reply == nil {
+			return
+		}
+	}
+	for _, c := range t.tools {
+		if slices.ContainsFunc(c.during, func(d command) bool { return d.cancel }) {
+			return
+		}
+	}
+	for _, c := range t.tools {
+		asked := slices.ContainsFunc(t.asked, func(q *question) bool { return q.Call == c.call })
+		if c.ended == nil || asked || c.claim != "" {
+			continue
+		}
+		if o := c.ended.Outcome; o == parley.OutcomeCancelled || o == parley.OutcomeUnknown {
+			c.cut = true
+			c.during = append(c.during, command{cancel: true, reason: reason})
+		}
+	}
 }
 
 // lastAnswered is the question that a message was sent in place of an answer to:

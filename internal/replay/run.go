@@ -173,7 +173,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		return err
 	}
 	r.digest, r.opened = digest, r.readOnly
-	r.stage.do = r.command
+	r.stage.do, r.stage.over = r.command, r.over
 	return nil
 }
 
@@ -446,6 +446,20 @@ func (r *runner) command(c command) {
 		return
 	}
 	_, _ = r.send(ctx, c.steer, parley.Send{Busy: parley.BusySteer})
+}
+
+// over reports whether recorded calls have ended in the run, too.
+func (r *runner) over(recorded []parley.CallID) bool {
+	s, err := r.engine.State(context.Background(), r.who, r.id)
+	if err != nil || s.Turn == nil {
+		return true
+	}
+	for _, id := range recorded {
+		if c := s.Turn.Tool(parley.CallID(r.ids.text(string(id)))); c == nil || c.Status != parley.ToolIsEnded {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *runner) log(ctx context.Context) ([]parley.Event, error) {

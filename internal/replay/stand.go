@@ -18,7 +18,8 @@ import (
 type stage struct {
 	mu    sync.Mutex
 	turn  *turn
-	do    func(command) // carries a command out; does not wait for its effect
+	do    func(command)                       // carries a command out; does not wait for its effect
+	over  func(recorded []parley.CallID) bool // reports whether the calls have ended in the run
 	ask   func(r seam.Request)
 	info  func(name string) seam.ModelInfo
 	other seam.Models // answers instead of the recording; may be nil
@@ -256,6 +257,14 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 			s.mu.Unlock()
 			return parley.ToolResult{}, err
 		}
+	}
+	if c.cut {
+		s.mu.Lock()
+		c.here = true
+		s.mu.Unlock()
+		s.stop(ctx, c)
+		<-ctx.Done()
+		return parley.ToolResult{}, ctx.Err()
 	}
 	for _, cmd := range c.during {
 		s.do(cmd)
