@@ -10,7 +10,8 @@ import (
 
 // CheckLog returns what is wrong with the log of a session at rest, or nil. Numbers have no gaps,
 // and times do not run backwards. Every call has ended exactly once, and before its turn. Nothing
-// follows the end of a turn, and no turn follows the end of the session.
+// follows the end of a turn, and no turn follows the end of the session. The queue is not held while
+// a turn runs that nobody has stopped.
 func CheckLog(events []parley.Event) error {
 	var s parley.Session
 	type call struct {
@@ -86,6 +87,9 @@ func CheckLog(events []parley.Event) error {
 		}
 		if err := s.Apply(e); err != nil {
 			return fmt.Errorf("event %d does not fold: %w", e.Seq, err)
+		}
+		if t := s.Turn; t != nil && t.Status != parley.StatusInterrupted && t.Stop == nil && s.Held {
+			return fmt.Errorf("event %d (%s): the queue is held although turn %s runs and nobody has stopped it", e.Seq, e.Type, t.ID)
 		}
 	}
 	return nil
