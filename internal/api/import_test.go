@@ -1,16 +1,22 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
@@ -86,6 +92,57 @@ func TestImports_are_few(t *testing.T) {
 		end()
 	}
 	over("dee")
+}
+
+// TestImport_unpacks_one_at_a_time: an archive is unpacked only when the import before it is over.
+func TestImport_unpacks_one_at_a_time(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rig := enginetest.New(t, enginetest.Echo, enginetest.App())
+		defer rig.Close()
+		unpacked, may := make(chan string, 3), make(chan struct{})
+		s := api.New(api.Options{
+			Engine: rig.Engine, Reader: rig.Reader, Blobs: rig.Store,
+			Principal: func(ctx context.Context) (parley.Principal, error) {
+				user, _ := ctx.Value(userKey{}).(string)
+				return parley.Principal{User: user}, nil
+			},
+			Import: func(ctx context.Context, p parley.Principal, a archive.Session) (parley.SessionInfo, error) {
+				unpacked <- p.User
+				<-may
+				return rig.Engine.Import(ctx, p, engine.Imported(a))
+			},
+		})
+		ask := func(user, method, path string, body []byte) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(context.WithValue(t.Context(), userKey{}, user), method, path, bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/zip")
+			s.ServeHTTP(w, r)
+			return w
+		}
+		own, _, err := rig.Engine.Create(t.Context(), parley.Principal{User: "ana"}, parley.CreateSession{App: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		zip := ask("ana", "GET", "/v1/sessions/"+string(own.ID)+"/export", nil).Body.Bytes()
+		var all sync.WaitGroup
+		users := []string{"ana", "ben", "cem"}
+		for _, user := range users {
+			all.Go(func() {
+				if w := ask(user, "POST", "/v1/sessions/import", zip); w.Code != http.StatusCreated {
+					t.Errorf("the import of %s: %d %s", user, w.Code, w.Body)
+				}
+			})
+		}
+		for n := range users {
+			synctest.Wait()
+			if len(unpacked) != n+1 {
+				t.Errorf("%d archives are unpacked when %d imports are over", len(unpacked), n)
+			}
+			may <- struct{}{}
+		}
+		all.Wait()
+	})
 }
 
 // TestImport_into_an_app_that_is_not_here: the error names the parameter and lists the apps.
