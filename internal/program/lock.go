@@ -65,7 +65,7 @@ func takeLock(dir, command string) (*lock, error) {
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "open the data folder: %w", err).WithHint("check who may write to %s", dir)
 	}
-	err = flock(f, syscall.LOCK_EX)
+	err = flockFreed(f, syscall.LOCK_EX)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(f)
 		_ = f.Close()
@@ -91,6 +91,23 @@ func flock(f *os.File, how int) error {
 	}
 }
 
+// deadHolds is how long the lock of a process that has died may still be held. A program that it
+// was about to start has its files until the start is complete.
+const deadHolds = 2 * time.Second
+
+// flockFreed is flock, but waits a moment for the lock of a process that is dead.
+func flockFreed(f *os.File, how int) error {
+	for end := time.Now().Add(deadHolds); ; <-time.After(20 * time.Millisecond) {
+		err := flock(f, how)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+			return err
+		}
+		if h := readHolder(f); h.PID <= 0 || !errors.Is(syscall.Kill(h.PID, 0), syscall.ESRCH) {
+			return err
+		}
+	}
+}
+
 // holderOf returns who has locked the data folder, or nil. It creates nothing.
 func holderOf(dir string) (*holder, error) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
@@ -102,7 +119,7 @@ func holderOf(dir string) (*holder, error) {
 	}
 	defer f.Close()
 	// Shared, so that two readers do not mistake each other for the owner.
-	err = flock(f, syscall.LOCK_SH)
+	err = flockFreed(f, syscall.LOCK_SH)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(f)
 		return &h, nil
