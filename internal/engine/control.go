@@ -140,7 +140,8 @@ func (s *session) resume(by string, auto bool) (*run, error) {
 }
 
 // Retry asks the question of an ended or interrupted turn again, as a new turn that names
-// the old one.
+// the old one. An interrupted turn with a write whose outcome is not known is not retried:
+// it is resumed or cancelled first.
 func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error) {
 	s, row, err := e.acquireTurn(ctx, p, id, e.ready)
 	if isCode(err, parley.CodeNotFound) && key != "" {
@@ -163,6 +164,13 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 	if open || row.Status == parley.StatusPending {
 		s.release()
 		return parley.TurnInfo{}, parley.Errorf(parley.CodeConflict, "turn %s has not ended", id).WithHint("cancel it first")
+	}
+	if t := s.view.Turn; t != nil && t.ID == id {
+		if c := startedWrite(t); c != nil { // a model that is asked again would make it again
+			s.release()
+			return parley.TurnInfo{}, parley.Errorf(parley.CodeConflict, "turn %s was interrupted while %s was running, which may have taken effect", id, c.Name).
+				WithHint("resume the turn: what became of the call is found out, or asked, first; or cancel it")
+		}
 	}
 	again := asked{Send: parley.Send{Message: row.Message}, retryOf: id} // used if the log no longer has the request
 	if r, err := e.requestOf(ctx, p, row); err != nil {
@@ -440,6 +448,13 @@ func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.Sessio
 		r := s.run
 		if r == nil {
 			return s, nil
+		}
+		// A write may take long. A crash meanwhile must not make the turn go on.
+		if t := s.view.Turn; t != nil && t.ID == r.turn && t.Stop == nil && startedWrite(t) != nil {
+			if err := s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnStopRequested{Reason: why.reason, By: why.by})); err != nil {
+				s.release()
+				return nil, err
+			}
 		}
 		r.last = true
 		r.cancel(why)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,16 @@ func TestStoppedAfterACrash(t *testing.T) {
 		return func(t *testing.T, r *rig, id parley.SessionID, _ parley.TurnID) { say(t, r, id, "now", busy) }
 	}
 	stop := func(t *testing.T, r *rig, id parley.SessionID, _ parley.TurnID) { end(t, r, id) }
+	ending := func(t *testing.T, r *rig, id parley.SessionID, _ parley.TurnID) { // until the crash
+		if _, err := r.Engine.End(ctx, enginetest.User, id, "done"); err == nil {
+			t.Error("the session ended before its write")
+		}
+	}
+	deleting := func(t *testing.T, r *rig, id parley.SessionID, _ parley.TurnID) {
+		if err := r.Engine.Delete(ctx, enginetest.User, id); err == nil {
+			t.Error("the session was deleted before its write had ended")
+		}
+	}
 	yes := func(time.Duration) (bool, bool) { return true, true }
 	no := func(time.Duration) (bool, bool) { return false, true }
 	is := func(mail string, turns ...string) []string { return append([]string{mail, "go: cancelled"}, turns...) }
@@ -55,6 +66,10 @@ func TestStoppedAfterACrash(t *testing.T) {
 		"cancelled before, yes":     {says: yes, do: cancel, before: true, want: is("mail ok", "two: pending")},
 		"cancelled before, no":      {says: no, do: cancel, before: true, want: is("mail error", "two: pending"), waits: true},
 		"cancelled before, no idea": {do: cancel, before: true, want: is("mail unknown", "two: pending")},
+		"ending, yes":               {says: yes, do: ending, before: true, want: is("mail ok", "two: pending")},
+		"ending, no":                {says: no, do: ending, before: true, want: is("mail error", "two: pending"), waits: true},
+		"ending, no idea":           {do: ending, before: true, want: is("mail unknown", "two: pending")},
+		"deleting, yes":             {says: yes, do: deleting, before: true, want: is("mail ok", "two: pending")},
 		"replaced before, no":       {says: no, do: send(parley.BusyInterrupt), before: true, want: is("mail error", "now: completed", "two: completed"), waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +96,8 @@ func TestStoppedAfterACrash(t *testing.T) {
 				say(t, r, id, "two", parley.BusyEnqueue)
 				synctest.Wait()
 				if tc.before {
-					tc.do(t, r, id, one.ID)
+					go tc.do(t, r, id, one.ID)
+					synctest.Wait()
 				}
 				restart := func() {
 					disk := r.Mem.Clone()
@@ -161,4 +177,52 @@ func TestMessageAfterAStop(t *testing.T) {
 		close(gate)
 		wants(t, r, id, "one: cancelled", "two: completed")
 	})
+}
+
+// TestRetryOfACutWrite: a turn that was interrupted in a write is not asked again as long as
+// nothing is known about the write. Resumed, it says or asks what became of it.
+func TestRetryOfACutWrite(t *testing.T) {
+	t.Parallel()
+	for tool, refused := range map[string]bool{"mail": true, "put": true, "look": false} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				app := enginetest.App(func(a *parley.App) { a.Policy.Unattended = true })
+				first := enginetest.New(t, mailer(tool), app)
+				hang := make(chan struct{})
+				first.Service.SetGate(func(context.Context, seam.Run) error { <-hang; return nil })
+				s := first.Session()
+				turn := first.Send(s.ID, "go")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				disk := first.Dies(hang)
+				first.Service.SetGate(nil)
+				r := enginetest.Over(t, disk, first.Service, mailer(tool), app)
+				defer r.Close()
+				recovered(t, r)
+				again, err := r.Engine.Retry(ctx, enginetest.User, turn.ID, "k", "")
+				if !refused {
+					if err != nil || again.RetryOf != turn.ID {
+						t.Errorf("got %+v, %v", again, err)
+					}
+					r.Await(again.ID)
+					return
+				}
+				if code(err) != parley.CodeConflict || !strings.Contains(err.Error(), tool) {
+					t.Fatalf("got %+v, %v", again, err)
+				}
+				if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, ""); err != nil {
+					t.Fatal(err)
+				}
+				r.Await(turn.ID)
+				if again, err = r.Engine.Retry(ctx, enginetest.User, turn.ID, "k", ""); err != nil {
+					t.Fatal(err)
+				}
+				r.Await(again.ID)
+				if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -58,9 +58,10 @@ type facts struct {
 	cancelled                         *parley.TurnCancelled
 	ended                             time.Time
 	usage                             parley.Usage
-	open                              []string // started but not ended
-	hooks                             []string // what hooks did that people should know
-	servers                           []string // that got replies of a model
+	open                              []string             // started but not ended
+	cut                               []parley.ToolStarted // calls with effects among them
+	hooks                             []string             // what hooks did that people should know
+	servers                           []string             // that got replies of a model
 	sampled                           map[string]sampledFacts
 }
 
@@ -86,7 +87,7 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 	f := facts{tools: map[string]map[parley.Outcome]int{}, sampled: map[string]sampledFacts{}}
 	server := map[parley.CallID]string{}
 	open := map[parley.CallID]string{}
-	writes := map[parley.CallID]parley.ToolStarted{}
+	writes, begun := map[parley.CallID]parley.ToolStarted{}, map[parley.CallID]parley.ToolStarted{}
 	var order []parley.CallID
 	for _, e := range events {
 		if e.Turn != turn {
@@ -128,6 +129,9 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 			f.handoffs++
 		case parley.ToolStarted:
 			open[p.Call] = "the tool " + p.Name
+			if p.Effect != parley.EffectRead {
+				begun[p.Call] = p
+			}
 			if p.Effect == parley.EffectWrite {
 				writes[p.Call] = p
 			}
@@ -143,6 +147,7 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 			}
 			delete(open, p.Call)
 			delete(writes, p.Call)
+			delete(begun, p.Call)
 		case parley.HookRan:
 			if text := parley.NoteOf(p); text != "" && len(f.hooks) < maxHookLines {
 				f.hooks = append(f.hooks, text)
@@ -162,6 +167,10 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 		}
 	}
 	for _, call := range order {
+		if c, ok := begun[call]; ok {
+			f.cut = append(f.cut, c)
+			delete(begun, call)
+		}
 		if what, ok := open[call]; ok {
 			f.open = append(f.open, what)
 			delete(open, call)
@@ -245,8 +254,13 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 			say("It goes on by itself, once a server has this data folder open.")
 			return
 		}
+		for _, c := range f.cut {
+			say("%s was running and may have taken effect. That is found out, or you are asked, when the turn goes on.", c.Name)
+		}
 		say("What was done is kept. To go on from there: parley session resume %s", t.ID)
-		say("To start over: parley session retry %s", t.ID)
+		if len(f.cut) == 0 { // otherwise it is refused
+			say("To start over: parley session retry %s", t.ID)
+		}
 		say("A new message closes it.")
 	case parley.StatusWaiting:
 		whom := "a human"

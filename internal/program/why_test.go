@@ -51,6 +51,9 @@ func TestWhy(t *testing.T) {
 		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message releases it", "To drop a turn instead: parley session cancel t2"}},
 		{"superseded", []parley.Payload{parley.TurnInterrupted{Reason: "crash"}, parley.TurnCancelled{By: "superseded"}}, "", []string{"the next message came"}},
 		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "parley session resume t1"}},
+		{"cut_in_a_write", []parley.Payload{
+			parley.ToolStarted{Call: "c9", Name: "put_contact", Effect: parley.EffectIdempotent}, parley.TurnInterrupted{Reason: "the server stopped"},
+		}, "", []string{"put_contact was running and may have taken effect", "parley session resume t1"}},
 		{"goes_on", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped", Resumes: true}}, "", []string{"It was interrupted: the server stopped", "It goes on by itself"}},
 		{"waits", []parley.Payload{
 			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "May it mail?"}},
