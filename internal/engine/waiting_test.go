@@ -1,12 +1,16 @@
 package engine_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // TestWaitingIsBounded fills a running turn and the queue behind it to their limits. A refused
@@ -65,4 +69,52 @@ func TestWaitingIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSteersThatWereReadCount: messages that a turn was given while it ran count against its limit
+// until it ends, also when its agent has read them.
+func TestSteersThatWereReadCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		steps, goOn := 0, make(chan bool)
+		model := func(ctx context.Context, _ seam.Request, _ func(string)) (seam.Reply, error) {
+			steps++
+			select {
+			case more := <-goOn:
+				if more {
+					return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]string{"text": fmt.Sprint(steps)})}}, nil
+				}
+				return seam.Reply{Parts: []parley.Part{{Type: parley.PartText, Text: "ok"}}, StopReason: "end_turn"}, nil
+			case <-ctx.Done():
+				return seam.Reply{}, context.Cause(ctx)
+			}
+		}
+		const most = 1000
+		r := enginetest.New(t, model, enginetest.App(), func(o *engine.Options) { o.Limits.MaxMessage = most })
+		defer r.Close()
+		s := r.Session()
+		turn := r.Send(s.ID, "go")
+		synctest.Wait()
+		told := func() error {
+			_, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: strings.Repeat("x", 9*most/10), Busy: parley.BusySteer})
+			return err
+		}
+		for n := range 4 {
+			if err := told(); err != nil {
+				t.Fatalf("message %d: %v", n+1, err)
+			}
+			goOn <- true
+			synctest.Wait()
+			if steps != n+2 {
+				t.Fatalf("after message %d, the model was called %d times, want %d", n+1, steps, n+2)
+			}
+		}
+		if err := told(); code(err) != parley.CodeTooLarge || parley.Info(err).Hint == "" {
+			t.Errorf("a fifth message: got %v, want %s with a hint", err, parley.CodeTooLarge)
+		}
+		close(goOn)
+		if got := r.Await(turn.ID); got.Status != parley.StatusCompleted {
+			t.Errorf("the turn: %s, %v", got.Status, got.Error)
+		}
+	})
 }
