@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -50,6 +51,8 @@ type entry struct {
 	turn int
 	kind string
 	text string
+	of   parley.AgentPath // the sub-agent whose it is; empty: the turn's own
+	ev   parley.Event
 }
 
 var ulid = regexp.MustCompile(`\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b`)
@@ -106,8 +109,8 @@ var ofModel = map[string][]string{
 // ofProvider are fields of a part that its provider alone understands.
 var ofProvider = []string{"signature", "provider", "provider_id"}
 
-// plain removes from a log what may differ between runs; with other, also what differs
-// between models, except what they say and call.
+// plain removes from a log the events that may differ between runs; with other, also those that
+// differ between models.
 func plain(events []parley.Event, other bool) []entry {
 	cut := map[parley.CallID]bool{}    // calls that were made again
 	forked := map[parley.TurnID]bool{} // turns that were open when the session was forked
@@ -126,8 +129,8 @@ func plain(events []parley.Event, other bool) []entry {
 		}
 	}
 	turns := map[parley.TurnID]int{}
+	asker := map[parley.InteractionID]parley.AgentPath{}
 	began := map[parley.CallID]bool{}
-	ids := namer{}
 	var out []entry
 	for _, ev := range events {
 		if slices.Contains(left, ev.Type) || other && ev.Type == "context.transferred" {
@@ -137,7 +140,12 @@ func plain(events []parley.Event, other bool) []entry {
 		if err != nil {
 			continue
 		}
+		of := ev.Agent
 		switch p := p.(type) {
+		case parley.InteractionOpened:
+			asker[p.ID] = ev.Agent
+		case parley.InteractionAnswered:
+			of = asker[p.ID]
 		case parley.TurnStarted:
 			turns[ev.Turn] = len(turns) + 1
 		case parley.ModelStarted:
@@ -152,6 +160,7 @@ func plain(events []parley.Event, other bool) []entry {
 			if forked[ev.Turn] {
 				continue // the fork has none, and the run, which has no parent, had to close it
 			}
+			of = asker[p.ID]
 		case parley.ToolStarted:
 			if began[p.Call] {
 				continue // a read, which was made again
@@ -161,9 +170,36 @@ func plain(events []parley.Event, other bool) []entry {
 		if ev.Turn != "" && turns[ev.Turn] == 0 {
 			continue // of a turn that never ran
 		}
-		out = append(out, entry{ev.Seq, turns[ev.Turn], string(ev.Type), text(ev, ids, other)})
+		if of.Depth() == 0 {
+			of = ""
+		}
+		out = append(out, entry{seq: ev.Seq, turn: turns[ev.Turn], kind: string(ev.Type), of: of, ev: ev})
 	}
-	return inOrder(out)
+	byAgent(out)
+	return out
+}
+
+// written sets the texts of entries. Ids are named by the order in which they appear, so the entries
+// are in their order then, and no others are among them.
+func written(all []entry, other bool) []entry {
+	ids := namer{}
+	for i := range all {
+		all[i].text = text(all[i].ev, ids, other)
+	}
+	return inOrder(all)
+}
+
+// byAgent puts entries in the order in which they are compared. Agents work at once, so what each
+// sub-agent did in a turn follows what the turn's own agents did, with the events in their order.
+func byAgent(all []entry) {
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && all[j].turn == all[i].turn {
+			j++
+		}
+		slices.SortStableFunc(all[i:j], func(a, b entry) int { return cmp.Compare(a.of, b.of) })
+		i = j
+	}
 }
 
 func text(ev parley.Event, ids namer, other bool) string {
@@ -264,12 +300,9 @@ func CompareModels(recorded, again []parley.Event) *Divergence {
 func compare(recorded, again []parley.Event, other bool) *Divergence {
 	a, b := plain(recorded, other), plain(again, other)
 	if running(recorded) {
-		// Events at the end of the recording may have been in progress, in any order.
-		for len(a) > 0 && (a[len(a)-1].kind == "tool.started" || a[len(a)-1].kind == "tool.ended") {
-			a = a[:len(a)-1]
-		}
-		b = b[:min(len(a), len(b))]
+		a, b = upTo(a, b)
 	}
+	a, b = written(a, other), written(b, other)
 	for i := range max(len(a), len(b)) {
 		switch {
 		case i >= len(a):
@@ -286,6 +319,46 @@ func compare(recorded, again []parley.Event, other bool) *Divergence {
 		}
 	}
 	return nil
+}
+
+// upTo leaves what a recording that ends in a running turn has, and of the run as much of each
+// agent. Events at the end of the recording may have been in progress, in any order.
+func upTo(a, b []entry) (recorded, again []entry) {
+	last := 0
+	for _, e := range a {
+		last = max(last, e.turn)
+	}
+	for i := 0; i < len(a); {
+		j := i + 1
+		for j < len(a) && a[j].turn == a[i].turn && a[j].of == a[i].of {
+			j++
+		}
+		end := j
+		for a[i].turn == last && end > i && (a[end-1].kind == "tool.started" || a[end-1].kind == "tool.ended") {
+			end--
+		}
+		recorded = append(recorded, a[i:end]...)
+		i = j
+	}
+	left := map[parley.AgentPath]int{}
+	for _, e := range recorded {
+		if e.turn == last {
+			left[e.of]++
+		}
+	}
+	for _, e := range b {
+		if e.turn > last {
+			continue
+		}
+		if e.turn == last {
+			if left[e.of] == 0 {
+				continue
+			}
+			left[e.of]--
+		}
+		again = append(again, e)
+	}
+	return recorded, again
 }
 
 // running reports whether a log ends in a turn that has not ended.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/hook"
@@ -36,8 +35,9 @@ func (s *stage) Hooks() []hook.Hook {
 				break
 			}
 		}
-		if event == hook.PreToolUse && slices.ContainsFunc(t.tools, func(c *toolCall) bool { return c.cut && c.input == nil }) {
-			// A call that never started is held here until the turn is cancelled.
+		if event == hook.PreToolUse && (len(t.began) > 1 || slices.ContainsFunc(t.tools, func(c *toolCall) bool { return c.cut && c.input == nil })) {
+			// A call that never started is held here until the turn is cancelled, and one that
+			// starts a sub-agent until it is next.
 			list = append(list, hook.Hook{
 				Entry: hook.Entry{Event: event, Name: "(held)", Timeout: hook.MaxTimeout}, Level: "recorded",
 				Do: func(ctx context.Context, message []byte) (hook.Said, error) { return s.said(ctx, event, message) },
@@ -128,6 +128,7 @@ func (s *stage) said(ctx context.Context, event string, message []byte) (said ho
 			<-ctx.Done()
 			return said, ctx.Err()
 		}
+		s.behind(ctx, m.Name, m.Input, m.Call)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,27 +199,11 @@ func (s *stage) held(name string, input json.RawMessage, now parley.CallID) *too
 // stop cancels the turn in which a call was cut off, as soon as the turn's other calls are as far
 // as they were.
 func (s *stage) stop(ctx context.Context, c *toolCall) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(abreast)
-	for !s.abreast() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-late: // the run is another one
-		case <-tick.C:
-			continue
-		}
-		break
-	}
+	wait(ctx, s.abreast)
 	for _, cmd := range c.during {
 		s.do(cmd)
 	}
 }
-
-// abreast limits the wait for the other calls of a turn. In a run that is like its recording they
-// begin at once, and their results are there.
-const abreast = 2 * time.Second
 
 // abreast reports whether all calls of the turn are as far as in the recording.
 func (s *stage) abreast() bool {

@@ -3,7 +3,8 @@
 // memory. It contacts nothing outside.
 //
 // If log and app are complete, the replay has the same events, apart from ids, times and
-// what chance brought (interruptions, repeated attempts, the order of parallel reads).
+// what chance brought (interruptions, repeated attempts, the order of parallel reads and of
+// sub-agents that work at once: each is compared by itself).
 // [Compare] finds the first difference between two logs. With another model, prompt or
 // policy, the tools still answer as recorded, which shows how the same questions would
 // have been answered.
@@ -78,25 +79,31 @@ type turn struct {
 	hooks    []parley.HookRan // decisions of the engine's hooks about calls
 	heard    []*hearing       // answers of the engine's hooks about everything else
 	snippets []parley.Snippet
-	end      parley.Payload // nil: it was still open
+	agents   map[parley.AgentPath]string // the names of their definitions
+	began    []*toolCall                 // calls that started sub-agents, in the order in which these started
+	end      parley.Payload              // nil: it was still open
 	steers   int
 }
 
 // modelCall is a call of a model and what came of it.
 type modelCall struct {
 	agent  string // the definition's name
+	path   parley.AgentPath
+	ended  int64 // the event's number; 0: it has not ended
 	model  string
 	window int64 // of the model; 0: it was not recorded
 	reply  *parley.ModelReplied
 	failed *parley.ModelFailed
 	during []command // that came while it was under way
 	used   bool
+	told   bool // its outcome has been given to the run
 }
 
 // toolCall is a call of a tool and what came of it.
 type toolCall struct {
 	call   parley.CallID
 	name   string
+	agent  parley.AgentPath
 	asked  json.RawMessage // as it was requested
 	input  json.RawMessage // that ran
 	ended  *parley.ToolEnded
@@ -118,6 +125,7 @@ type question struct {
 	// instead is a message that was sent in place of an answer. Without parts, none was.
 	instead parley.Message
 	expired bool
+	given   bool // the run has asked it, too
 }
 
 // asking is what a call asked a human or a model, or both.
@@ -160,8 +168,8 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		}
 		t := turns[ev.Turn]
 		if s, ok := p.(parley.TurnStarted); ok {
-			turns[ev.Turn] = &turn{id: ev.Turn, started: s}
 			names[ev.Turn] = map[parley.AgentPath]string{}
+			turns[ev.Turn] = &turn{id: ev.Turn, started: s, agents: names[ev.Turn]}
 			continue
 		}
 		if t == nil {
@@ -183,10 +191,13 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		switch p := p.(type) {
 		case parley.AgentStarted:
 			names[ev.Turn][ev.Agent] = p.Name
+			if tc := tools[p.Call]; tc != nil {
+				t.began = append(t.began, tc)
+			}
 		case parley.AgentHandoff:
 			names[ev.Turn][p.To] = p.Name
 		case parley.ModelStarted:
-			c := &modelCall{agent: names[ev.Turn][ev.Agent], model: p.Model, window: p.Window}
+			c := &modelCall{agent: names[ev.Turn][ev.Agent], path: ev.Agent, model: p.Model, window: p.Window}
 			if p.For != nil {
 				c.agent = parley.SamplingAgent
 				if tc := tools[p.For.Call]; tc != nil {
@@ -197,14 +208,14 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 			t.calls = append(t.calls, c)
 		case parley.ModelReplied:
 			if c := calls[p.Call]; c != nil {
-				c.reply = &p
+				c.reply, c.ended = &p, ev.Seq
 			}
 		case parley.ModelFailed:
 			if c := calls[p.Call]; c != nil {
-				c.failed = &p
+				c.failed, c.ended = &p, ev.Seq
 			}
 		case parley.ToolRequested:
-			tc := &toolCall{call: p.Call, name: p.Name, asked: p.Input}
+			tc := &toolCall{call: p.Call, name: p.Name, agent: ev.Agent, asked: p.Input}
 			tools[p.Call] = tc
 			t.tools = append(t.tools, tc)
 		case parley.ToolStarted:

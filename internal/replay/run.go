@@ -173,7 +173,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		return err
 	}
 	r.digest, r.opened = digest, r.readOnly
-	r.stage.do, r.stage.over = r.command, r.over
+	r.stage.do, r.stage.over, r.stage.begun, r.stage.agentOf = r.command, r.over, r.begun, r.agentOf
 	return nil
 }
 
@@ -308,7 +308,7 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 		return err
 	}
 	r.count++
-	for answered := 0; ; {
+	for {
 		info, err = r.engine.Await(ctx, r.who, info.ID, r.o.Patience)
 		switch {
 		case err != nil:
@@ -320,11 +320,9 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 		case info.Status != parley.StatusWaiting:
 			return parley.Errorf(parley.CodeTimeout, "the turn is still %s", info.Status)
 		}
-		n, err := r.answer(ctx, t, info, answered)
-		if err != nil {
+		if err := r.answer(ctx, t, info); err != nil {
 			return err
 		}
-		answered += n
 	}
 }
 
@@ -349,22 +347,36 @@ func gathered(ctx context.Context, _ parley.Send) (parts []parley.Part) {
 	return parts
 }
 
-// answer gives the recorded answers to what the turn waits for; the questions come in the
-// same order.
-func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done int) (int, error) {
-	for i, id := range info.Interactions {
-		var q *question
-		if at := done + i; at < len(t.asked) {
-			q = t.asked[at]
+// recorded finds the recorded question that the run asks as in. Those of one agent come in the same
+// order.
+func (r *runner) recorded(t *turn, in parley.Interaction) *question {
+	for _, q := range t.asked {
+		if !q.given && q.Agent == in.Agent && q.Kind == in.Kind && q.Tool == in.Tool && r.ids.same(q.Input, in.Input) {
+			q.given = true
+			return q
 		}
+	}
+	for _, q := range t.asked {
+		if !q.given {
+			q.given = true
+			return q
+		}
+	}
+	return nil
+}
+
+// answer gives the recorded answers to what the turn waits for.
+func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo) error {
+	for _, id := range info.Interactions {
 		in, err := r.engine.Interaction(ctx, r.who, id)
 		if err != nil {
-			return 0, err
+			return err
 		}
+		q := r.recorded(t, in.Interaction)
 		switch {
 		case q != nil && q.instead.Parts != nil && r.o.Models == nil:
 			_, err = r.send(ctx, q.instead, parley.Send{Busy: parley.BusySteer})
-			return len(info.Interactions), err
+			return err
 		case q != nil && q.answer != nil && q.Kind == in.Kind && q.answer.Choice == parley.ChoiceClaimed:
 			err = r.client(ctx, t, q, in.ID)
 		case q != nil && q.answer != nil && q.Kind == in.Kind:
@@ -380,7 +392,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 				err = nil // closed, as it was
 			}
 		case t.end == nil && q != nil:
-			return 0, errOpen
+			return errOpen
 		default:
 			// In the recording nobody was asked this, or the turn was stopped instead.
 			reason := "the recording has no answer"
@@ -388,13 +400,13 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 				reason = c.Reason
 			}
 			_, err = r.engine.Cancel(ctx, r.who, info.ID, reason)
-			return len(info.Interactions), err
+			return err
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return len(info.Interactions), nil
+	return nil
 }
 
 // client does what the client in the recording did with a call that it claimed.

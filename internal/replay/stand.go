@@ -20,11 +20,14 @@ type stage struct {
 	turn  *turn
 	do    func(command)                       // carries a command out; does not wait for its effect
 	over  func(recorded []parley.CallID) bool // reports whether the calls have ended in the run
-	ask   func(r seam.Request)
-	info  func(name string) seam.ModelInfo
-	other seam.Models // answers instead of the recording; may be nil
-	app   *parley.App
-	ids   *ids
+	begun func(parley.CallID) bool            // reports whether the call has started a sub-agent in the run
+	// agentOf is the agent in the run that makes a model call.
+	agentOf func(parley.CallID) parley.AgentPath
+	ask     func(r seam.Request)
+	info    func(name string) seam.ModelInfo
+	other   seam.Models // answers instead of the recording; may be nil
+	app     *parley.App
+	ids     *ids
 }
 
 func (s *stage) now() *turn {
@@ -78,11 +81,12 @@ func (m recorded) Info() seam.ModelInfo { return m.info }
 func (m recorded) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
 	return func(yield func(seam.ModelDelta, error) bool) {
 		m.s.ask(r)
-		c := m.s.next(r.Agent)
+		c := m.s.next(r.Agent, m.s.agentOf(r.Call))
 		if c == nil {
 			yield(seam.ModelDelta{}, parley.Errorf(parley.CodeModel, "the recording has no further reply of agent %s in this turn", r.Agent))
 			return
 		}
+		m.s.inTurn(ctx, c)
 		for _, cmd := range c.during {
 			m.s.do(cmd)
 		}
@@ -132,15 +136,17 @@ func (m recorded) fail(ctx context.Context, f *parley.ModelFailed, yield func(se
 	yield(seam.ModelDelta{}, &parley.Error{Code: f.Error.Code, Message: f.Error.Message, Hint: f.Error.Hint})
 }
 
-// next takes the agent's next recorded call of the turn.
-func (s *stage) next(agent string) *modelCall {
+// next takes the next recorded call of the agent at path. An agent that the recording does not have
+// takes those of its definition.
+func (s *stage) next(agent string, path parley.AgentPath) *modelCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn == nil {
 		return nil
 	}
+	known := s.turn.agents[path] == agent || slices.ContainsFunc(s.turn.calls, func(c *modelCall) bool { return c.agent == agent && c.path == path })
 	for _, c := range s.turn.calls {
-		if !c.used && c.agent == agent {
+		if !c.used && c.agent == agent && (c.path == path || !known) {
 			c.used = true
 			return c
 		}
