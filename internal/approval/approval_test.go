@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -198,5 +199,29 @@ func TestExpand(t *testing.T) {
 	}
 	if err := none.Address("https://hooks.example.com/x"); err == nil {
 		t.Error(err)
+	}
+}
+
+// TestCommandLine: a person sees everything that decides about what runs, and files that only the
+// environment names, or whose names have spaces, are part of what is approved.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"NODE_OPTIONS": "--require ./x.js", "LOG": "${LEVEL}"}
+	words := []string{"node", "a b", "it's", ""}
+	const want = `LOG=${LEVEL} NODE_OPTIONS='--require ./x.js' node 'a b' 'it'\''s' ''`
+	line := approval.CommandLine(env, words)
+	if line != want {
+		t.Errorf("got %s, want %s", line, want)
+	}
+	of := func(x, spaced string) approval.Subject {
+		folder := fstest.MapFS{"x.js": {Data: []byte(x)}, "a b": {Data: []byte(spaced)}}
+		return approval.Of(approval.Subject{Kind: parley.ApprovalMCP, Level: "workspace", File: ".mcp.json", Name: "n", Runs: line, Words: append(words, env["NODE_OPTIONS"])}, nil, folder, "")
+	}
+	first := of("one", "one")
+	if !slices.Equal(first.Files, []string{"a b", "x.js"}) {
+		t.Errorf("it covers %q", first.Files)
+	}
+	if of("two", "one").Digest == first.Digest || of("one", "two").Digest == first.Digest {
+		t.Error("another file has the same digest")
 	}
 }

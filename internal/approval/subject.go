@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -28,7 +29,8 @@ type Subject struct {
 	Level  string // user or workspace
 	File   string // the file that names it, relative to the level's folder
 	Name   string
-	Runs   string // the whole command line as written, or the URL
+	Runs   string   // the whole command line, with the environment that the file sets, or the URL
+	Words  []string // of the command line and the environment, where they are not one text for a shell
 	Digest parley.Digest
 	Files  []string // files in the folder whose content is part of Digest
 	Wrong  error    // why it cannot be approved; nil: it can
@@ -57,7 +59,7 @@ func Of(s Subject, entry any, folder fs.FS, dir string) Subject {
 	if len(s.Runs) > maxRuns {
 		s.Wrong = parley.Errorf(parley.CodeTooLarge, "the command line of %s has more than %d bytes", s.Name, maxRuns)
 	}
-	for _, name := range named(folder, s.Runs, dir) {
+	for _, name := range named(folder, append(word.Split(s.Runs, -1), s.Words...), dir) {
 		if len(s.Files) == maxFiles {
 			s.Wrong = parley.Errorf(parley.CodeTooLarge, "the command line of %s names more than %d files", s.Name, maxFiles)
 			break
@@ -76,13 +78,36 @@ func Of(s Subject, entry any, folder fs.FS, dir string) Subject {
 // word matches what separates the words of a command line, in any shell.
 var word = regexp.MustCompile("[\\s\"'`;|&<>()=,]+")
 
-// named returns the regular files of a folder that a command line may refer to. It may return
-// too many, which is harmless: the digest then covers more than it must.
-func named(folder fs.FS, line, dir string) (list []string) {
+// CommandLine is what runs, as a person reads it: the environment that a file sets, the program
+// and its arguments, quoted as for a shell, so that a space in an argument is told from two
+// arguments. Variables are not replaced.
+func CommandLine(env map[string]string, words []string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+quoted(env[name]))
+	}
+	for _, w := range words {
+		out = append(out, quoted(w))
+	}
+	return strings.Join(out, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,${}-]+$`)
+
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// named returns the regular files of a folder that the words of a command line may refer to. It
+// may return too many, which is harmless: the digest then covers more than it must.
+func named(folder fs.FS, words []string, dir string) (list []string) {
 	if folder == nil {
 		return nil
 	}
-	for _, w := range word.Split(line, -1) {
+	for _, w := range words {
 		for _, v := range []string{"${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${WORKSPACE_PATH}", "$WORKSPACE_PATH", dir} {
 			w = strings.TrimPrefix(w, v)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,15 +86,17 @@ func (f *mcpFiles) read(level string) (list []fileServer, err error) {
 			f.log.Warn("a server in a file is left out", "file", mcpFileName, "level", level, "server", parley.Cut(name, 60), "why", err)
 			continue
 		}
-		runs := s.entry.URL
+		runs, words := s.entry.URL, []string(nil)
 		if s.entry.Command != "" {
-			runs = strings.Join(append([]string{s.entry.Command}, s.entry.Args...), " ")
+			words = append([]string{s.entry.Command}, s.entry.Args...)
+			runs = approval.CommandLine(s.entry.Env, words)
+			words = slices.AppendSeq(words, maps.Values(s.entry.Env))
 		}
 		if level == platformName {
 			s.id = idOf(level, dir, name, s.entry)
 		} else {
 			s.subject = approval.Of(approval.Subject{
-				Kind: parley.ApprovalMCP, Level: level, File: mcpFileName, Name: name, Runs: runs,
+				Kind: parley.ApprovalMCP, Level: level, File: mcpFileName, Name: name, Runs: runs, Words: words,
 			}, s.entry, root.FS(), dir)
 			s.id = string(s.subject.Digest)
 		}
