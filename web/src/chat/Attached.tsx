@@ -16,7 +16,7 @@ export function AttachedTo({ resources }: { resources: readonly ResourceRef[] })
           <span className="text-text-muted">
             <File size={14} />
           </span>
-          <bdi className="min-w-0 truncate">{nameOf(r)}</bdi>
+          <bdi className="min-w-0 wrap-anywhere">{nameOf(r)}</bdi>
           <span className="max-w-32 shrink-0 truncate text-text-muted">{r.server}</span>
         </li>
       ))}
@@ -39,7 +39,7 @@ export function ToAttach({ resources, wrong, onRemove }: { resources: readonly R
             <span className={i === wrong ? "text-danger" : "text-text-muted"}>
               <File size={14} />
             </span>
-            <bdi className="min-w-0 truncate">{name}</bdi>
+            <bdi className="min-w-0 wrap-anywhere">{name}</bdi>
             <span className="max-w-32 shrink-0 truncate text-text-muted">{r.server}</span>
             <button
               type="button"
