@@ -2,6 +2,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 
 import type { Exchange, Standing } from "../session/exchange.ts";
+import type { Write } from "../session/writes.ts";
 import { Doubt, Ending } from "./AgentMessage.tsx";
 import type { Chat } from "./chat.ts";
 import { ChatContext } from "./use-chat.ts";
@@ -12,16 +13,34 @@ test("doubt about an answer is a sentence in the colour of notes", () => {
   expect(out).toMatch(/^<p role="note" class="[^"]*text-text-muted/);
 });
 
-test.each<[Standing, string, string[]]>([
-  ["resuming", "It goes on by itself.", []],
-  ["interrupted", "What was done is kept.", ["Go on", "Begin again"]],
-])("below an answer that is %s stands what is to be done", (standing, says, buttons) => {
+const shown = (standing: Standing, last: boolean, writes: readonly Write[]): string => {
   const exchange: Exchange = { id: "t", question: "q", standing, stopping: false, steps: [], answer: "", cut: false, models: [], attempt: 1, asked: [] };
-  const out = renderToStaticMarkup(
+  return renderToStaticMarkup(
     <ChatContext value={{} as Chat}>
-      <Ending exchange={exchange} last />
+      <Ending exchange={exchange} last={last} writes={writes} />
     </ChatContext>,
   );
-  expect(out).toContain(says);
-  expect([...out.matchAll(/<button[^>]*>([^<]*)/g)].map((m) => m[1])).toEqual(buttons);
+};
+const write = (state: Write["state"]): Write => ({ name: "add_contact (Uwe)", tool: "add_contact", sentAt: "2026-11-01T22:51:00", deadline: "2026-11-01T22:52:00", state });
+const buttons = (out: string) => [...out.matchAll(/<button[^>]*>([^<]*)/g)].map((m) => m[1]);
+
+test.each<[Standing, string, Write["state"][], string[], string[]]>([
+  ["resuming", "", [], ["It goes on by itself."], []],
+  ["interrupted", "", [], ["What was done is kept."], ["Go on", "Begin again"]],
+  ["interrupted", "after its writes", ["done", "none"], ["What was done is kept."], ["Go on", "Begin again"]],
+  ["interrupted", "in a write", ["done", "open"], ["add_contact (Uwe) was sent at 22:51 and may have taken effect. Go on finds out what became of it, or asks you."], ["Go on"]],
+  ["interrupted", "in two writes", ["open", "unknown"], ["Go on finds out what became of them"], ["Go on"]],
+  ["cancelled", "", ["none"], ["Stopped before an answer.</p>"], []],
+  ["cancelled", "with writes", ["done", "unknown"], ["Stopped before an answer.", "add_contact (Uwe) was done.", "The outcome of a call of add_contact (Uwe) is unknown: it may have taken effect. Check there before you ask again."], []],
+  ["failed", "with a write", ["done"], ["add_contact (Uwe) was done.", 'title="Try again: may do add_contact again"'], ["Try again"]],
+])("below an answer that is %s %s stands what is to be done", (standing, _, states, says, can) => {
+  const out = shown(standing, true, states.map(write));
+  for (const text of says) expect(out).toContain(text);
+  expect(buttons(out)).toEqual(can);
+});
+
+test("an interrupted answer that is not the last one names its write, and offers nothing", () => {
+  const out = shown("interrupted", false, [write("open")]);
+  expect(out).toContain("add_contact (Uwe) was sent at 22:51 and may have taken effect.");
+  expect(out).not.toContain("Go on");
 });

@@ -1,6 +1,8 @@
-import { lazy, memo, Suspense } from "react";
+import { lazy, memo, Suspense, useMemo } from "react";
 
+import type { Event } from "../api/types.gen.ts";
 import { isOpen, type Exchange } from "../session/exchange.ts";
+import { endedTexts, retryText, sentText, unsettled, writesOf, type Write } from "../session/writes.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { CopyButton } from "../ui/copy.tsx";
@@ -26,11 +28,15 @@ export const prepareAnswers = (): void => void loadMarkdown();
 // Loaded late: most conversations ask nothing.
 const InteractionCard = lazy(() => import("./interaction/InteractionCard.tsx"));
 
+const noEvents: readonly Event[] = [];
+
 export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
   const open = isOpen(x.standing);
   const { Steps, Figures, Below } = useParts();
   const waiting = x.standing === "waiting";
   const working = open && !waiting && x.standing !== "resuming";
+  const events = useChat((s) => s.opened.records.events.get(x.id)) ?? noEvents;
+  const writes = useMemo(() => writesOf(events), [events]);
   return (
     <div className="group/answer flex flex-col gap-4">
       <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
@@ -61,8 +67,8 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
         </Boundary>
       )}
       {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps after={x.question} />}
-      <Ending exchange={x} last={last} />
-      <Footer exchange={x} last={last} open={open} />
+      <Ending exchange={x} last={last} writes={writes} />
+      <Footer exchange={x} last={last} open={open} writes={writes} />
     </div>
   );
 });
@@ -95,22 +101,30 @@ const Plain = ({ text }: { text: string }) => (
 );
 
 /** Shown below an answer that is missing or incomplete. */
-export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
+export function Ending({ exchange: x, last, writes }: { exchange: Exchange; last: boolean; writes: readonly Write[] }) {
   const chat = useActions();
   switch (x.standing) {
     case "pending":
       return <Quiet text="Waiting for its turn." />;
     case "cancelled":
-      return <Quiet text={x.answer === "" ? "Stopped before an answer." : "Stopped here."} />;
+      return (
+        <>
+          <Quiet text={x.answer === "" ? "Stopped before an answer." : "Stopped here."} />
+          <Done writes={writes} />
+        </>
+      );
     case "resuming":
       return <Quiet text="The server stopped in the middle of this answer. It goes on by itself." />;
-    case "interrupted":
+    case "interrupted": {
+      const sent = unsettled(writes);
+      const then = !last ? "" : sent.length === 1 ? " Go on finds out what became of it, or asks you." : " Go on finds out what became of them, or asks you.";
       return (
-        <Trouble text="The server stopped in the middle of this answer." hint="What was done is kept.">
+        <Trouble text="The server stopped in the middle of this answer." hint={sent.length > 0 ? sentText(sent) + then : "What was done is kept."}>
           {last && <Button kind="quiet" onClick={() => void chat.resume(x.id)}>Go on</Button>}
-          {last && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>Begin again</Button>}
+          {last && sent.length === 0 && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>Begin again</Button>}
         </Trouble>
       );
+    }
     case "unsent":
       return (
         <Trouble text={x.error?.message ?? "The message was not sent."} hint={x.error?.hint} retryAt={x.retryAt}>
@@ -121,9 +135,12 @@ export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolea
     case "failed":
     case "expired":
       return (
-        <Trouble {...troubleOf(x.error, x.reason)} retryAt={last ? x.retryAt : undefined}>
-          {last && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>Try again</Button>}
-        </Trouble>
+        <>
+          <Trouble {...troubleOf(x.error, x.reason)} retryAt={last ? x.retryAt : undefined}>
+            {last && <Button kind="quiet" title={retryText(writes)} onClick={() => void chat.retry(x.id)}>Try again</Button>}
+          </Trouble>
+          <Done writes={writes} />
+        </>
       );
     case "completed":
       if (x.answer === "" || x.cut) return <Quiet text={x.answer === "" ? "There was no text in this answer." : "This answer was cut off."} />;
@@ -135,6 +152,19 @@ export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolea
 export const putBackEvent = "parley:put-back";
 export function putBack(draft: Draft): void {
   dispatchEvent(new CustomEvent(putBackEvent, { detail: draft }));
+}
+
+/** The calls with effects of a turn without a complete answer, which nothing else below the question tells of. */
+function Done({ writes }: { writes: readonly Write[] }) {
+  const texts = endedTexts(writes);
+  if (texts.length === 0) return null;
+  return (
+    <ul aria-label="What was done" className="flex flex-col gap-1 text-sm text-text-muted">
+      {texts.map((text, i) => (
+        <li key={i} className="wrap-anywhere">{text}</li>
+      ))}
+    </ul>
+  );
 }
 
 function Quiet({ text }: { text: string }) {
@@ -197,7 +227,7 @@ function Again({ at }: { at: number }) {
 }
 
 /** The actions for an answer, and its cost. Its height is reserved from the start. */
-function Footer({ exchange: x, last, open }: { exchange: Exchange; last: boolean; open: boolean }) {
+function Footer({ exchange: x, last, open, writes }: { exchange: Exchange; last: boolean; open: boolean; writes: readonly Write[] }) {
   const chat = useActions();
   const hidden = last ? "" : "opacity-0 group-focus-within/answer:opacity-100 group-hover/answer:opacity-100 [@media(hover:none)]:opacity-100";
   const usd = useChat((s) => (last ? s.opened.usdBefore + spentIn(s.opened.exchanges) : 0));
@@ -208,7 +238,7 @@ function Footer({ exchange: x, last, open }: { exchange: Exchange; last: boolean
         <div className={`flex items-center gap-0.5 transition-opacity ${hidden}`}>
           {x.answer !== "" && <CopyButton label="Copy answer" text={() => x.answer} />}
           {last && (x.standing === "completed" || x.standing === "cancelled") && x.endedAt && (
-            <IconButton label="Try again" onClick={() => void chat.retry(x.id)}>
+            <IconButton label="Try again" title={x.standing === "cancelled" ? retryText(writes) : "Try again"} onClick={() => void chat.retry(x.id)}>
               <Retry size={16} />
             </IconButton>
           )}

@@ -44,6 +44,7 @@ describe("why", () => {
     ["waiting", { asked: [{ interaction: { title: "Turn on the lamp?" } }] }, [], "It waits for a person: Turn on the lamp?"],
     ["waiting", { asked: [{ interaction: { kind: "client", title: "A client must run add_note" } }] }, [], "It waits for a client: A client must run add_note."],
     ["interrupted", { reason: "the server stopped" }, [], "It was interrupted: The server stopped. What was done is kept. Resume it to go on from there, or try again to start over."],
+    ["interrupted", {}, [[1, "tool.started", { call: "a", name: "pay", effect: "write", input: {} }]], "It was interrupted: The server stopped. pay was running and may have taken effect. That is found out, or you are asked, when the turn goes on."],
     ["resuming", {}, [], "It was interrupted, and goes on by itself."],
     ["running", {}, [], "It is running."],
     ["running", { stopping: true }, [], "It is being stopped, and waits for what it has started."],

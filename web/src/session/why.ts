@@ -5,6 +5,7 @@ import type { Event, Outcome } from "../api/types.gen.ts";
 import { count, dollars, sentence, took } from "../ui/text.ts";
 import type { Exchange } from "./exchange.ts";
 import { diedAt } from "./waterfall.ts";
+import { unknownText, writesOf } from "./writes.ts";
 
 export interface Why {
   /** How it stands, and what can be done. */
@@ -15,7 +16,8 @@ export interface Why {
 
 export function whyOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" | "stopping">, events: readonly Event[]): Why {
   const f = gather(events);
-  return { verdict: [verdictOf(x, f), ...f.unknown.map((tool) => `The outcome of a call of ${tool} is unknown: it may have taken effect. Check there before you ask again.`)].join(" "), facts: factsOf(f) };
+  const cut = x.standing === "interrupted" ? writesOf(events).filter((w) => w.state === "open") : [];
+  return { verdict: [verdictOf(x, f, cut.map((w) => w.tool)), ...f.unknown.map(unknownText)].join(" "), facts: factsOf(f) };
 }
 
 interface Facts {
@@ -121,7 +123,7 @@ function factsOf(f: Facts): string[] {
   return facts;
 }
 
-function verdictOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" | "stopping">, f: Facts): string {
+function verdictOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" | "stopping">, f: Facts, cut: readonly string[]): string {
   const why = x.reason ? ` ${sentence(x.reason)}` : "";
   switch (x.standing) {
     case "completed":
@@ -143,6 +145,9 @@ function verdictOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" |
     case "expired":
       return `It expired: ${sentence(x.reason ?? "nobody answered or resumed it in time")}`;
     case "interrupted":
+      if (cut.length > 0) {
+        return `It was interrupted: ${sentence(x.reason ?? "the server stopped")} ${cut.map((tool) => `${tool} was running and may have taken effect.`).join(" ")} That is found out, or you are asked, when the turn goes on.`;
+      }
       return `It was interrupted: ${sentence(x.reason ?? "the server stopped")} What was done is kept. Resume it to go on from there, or try again to start over.`;
     case "resuming":
       return "It was interrupted, and goes on by itself.";
