@@ -2,7 +2,7 @@ import { lazy, memo, Suspense, useMemo } from "react";
 
 import type { Event } from "../api/types.gen.ts";
 import { isOpen, type Exchange } from "../session/exchange.ts";
-import { endedTexts, retryText, sentText, unsettled, writesOf, type Write } from "../session/writes.ts";
+import { endedTexts, retryText, sentText, stoppingText, unsettled, writesOf, type Write } from "../session/writes.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { CopyButton } from "../ui/copy.tsx";
@@ -44,7 +44,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           (Steps ? (
             <Steps exchange={x} running={working && x.answer === ""} opened={open} />
           ) : (
-            <ThoughtProcess exchange={x.id} steps={x.steps} running={working && x.answer === ""} opened={open} />
+            <ThoughtProcess exchange={x.id} steps={x.steps} running={working && x.answer === ""} stopping={x.stopping} opened={open} />
           ))}
         <Team exchange={x} />
         {Figures && <Figures exchange={x} />}
@@ -67,6 +67,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
         </Boundary>
       )}
       {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps after={x.question} />}
+      {working && x.stopping && <p role="status" className="text-sm text-text-muted wrap-anywhere">{stoppingText(writes)}</p>}
       <Ending exchange={x} last={last} writes={writes} />
       <Footer exchange={x} last={last} open={open} writes={writes} />
     </div>

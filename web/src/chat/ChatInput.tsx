@@ -159,7 +159,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         aria-describedby={waiting || held ? "message-does" : undefined}
         {...slash.field}
         {...resources.field}
-        placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
+        placeholder={streaming ? (stopping ? "Stopping…" : "Wait for the answer, or stop it") : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => {
           setText(e.currentTarget.value);
           setCaret(e.currentTarget.selectionStart);

@@ -12,6 +12,7 @@ interface Props {
   steps: readonly StepView[];
   /** The agents are working, and there is no answer yet. */
   running: boolean;
+  stopping: boolean;
   /** The exchange it belongs to. */
   exchange: string;
   /** Whether it is open until somebody opens or closes it. */
@@ -25,7 +26,7 @@ const longest = 320;
  * The work of the agents before the answer, besides that of sub-agents (Team). It is open while they work and folded when the
  * answer is there; once a reader opens or closes it, it stays that way.
  */
-export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running, exchange, opened }: Props) {
+export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running, stopping, exchange, opened }: Props) {
   const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
   const steps = useMemo(() => all.filter((s) => !isSub(s.agent)), [all]);
@@ -45,7 +46,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running
         <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={14} />
         </span>
-        <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "Thinking…" : open ? "Thought process" : "Thought process:"}</span>
+        <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? (stopping ? "Stopping…" : "Thinking…") : open ? "Thought process" : "Thought process:"}</span>
         {!open && (
           <span className="truncate">
             {plural(agents, "agent")}

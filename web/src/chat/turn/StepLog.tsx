@@ -66,7 +66,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
             <Chevron size={14} />
           </span>
-          <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "At work…" : open ? "Steps" : "Steps:"}</span>
+          <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? (x.stopping ? "Stopping…" : "At work…") : open ? "Steps" : "Steps:"}</span>
           {!open && (
             <span className="truncate">
               {steps.length}
