@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -282,6 +283,9 @@ func (b *Box) failed(r seam.Run, o parley.Outcome, info parley.ErrorInfo) Result
 		out += "\n" + info.Hint
 	}
 	if o == parley.OutcomeUnknown {
+		if !strings.HasSuffix(out, ".") { // a sentence follows
+			out += "."
+		}
 		out += "\nIt is not known whether the call took effect. Do not make it again before that is known."
 	}
 	return Result{ToolResult: parley.ToolResult{Call: r.Call, Outcome: o, Output: out, Error: &info}}

@@ -233,6 +233,9 @@ func TestOutcomes(t *testing.T) {
 					if want != ok && (got.Error == nil || got.Output == "") {
 						t.Errorf("got no words for what went wrong: %+v", got)
 					}
+					if strings.Contains(got.Output, "It is not known whether") && !strings.Contains(got.Output, ".\nIt is not known whether") {
+						t.Errorf("the sentence before has no end: %q", got.Output)
+					}
 					if (want == unk) != strings.Contains(got.Output, "It is not known whether") && name != "does not know itself" {
 						t.Errorf("got %q for outcome %s", got.Output, want)
 					}
