@@ -150,6 +150,9 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	group(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return parley.Errorf(parley.CodeInvalid, "%w", err).WithHint("%s --help lists the flags", cmd.CommandPath())
+	})
 	f.register(root)
 	root.AddCommand(
 		newServe(f), newDemo(f), newRun(f), newMCP(f), newSession(f), newKeys(f), newLogins(f), newModels(f), newDoctor(f), newApp(f), newVersion(),

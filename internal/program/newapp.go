@@ -34,7 +34,7 @@ var newKinds = []string{"blank", "go", "http", "mcp", "openapi", "page"}
 func newAppNew(f *flags) *cobra.Command {
 	var kind string
 	cmd := &cobra.Command{
-		Use: "new NAME", Short: "Make an app that runs at once", Args: cobra.ExactArgs(1),
+		Use: "new NAME", Short: "Make an app that runs at once", Args: listed(cobra.ExactArgs(1), "the name becomes that of its folder"),
 		Long: `Make an app that runs at once: a folder with an app.yaml, a prompt, and rules for the
 scripted model, in the folder of --apps, or in apps below this one. --with says what
 its agent works with:

@@ -31,6 +31,9 @@ const maxRecording = 256 << 20
 
 // readRecording reads an exported session, or a scenario made from one.
 func readRecording(name string) (*replay.Recording, error) {
+	if isFolder(name) {
+		return nil, usage(parley.Errorf(parley.CodeInvalid, "%s is a folder", name).WithHint("give the file in it"))
+	}
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeNotFound, "%w", err).WithHint("`parley session export` writes one")
@@ -48,7 +51,7 @@ func readRecording(name string) (*replay.Recording, error) {
 	}
 	events, blobs, err := archive.Log(bytes.NewReader(file), int64(len(file)), archive.Limits{})
 	if err != nil {
-		return nil, err
+		return nil, parley.Errorf(parley.CodeOf(err), "%s: %w", name, err).WithHint("`parley session export` writes such a file")
 	}
 	return replay.New(events, blobs)
 }
@@ -106,7 +109,7 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 		}
 		raw, err := os.ReadFile(file) //nolint:gosec // the user names it
 		if err != nil {
-			return usage(parley.Errorf(parley.CodeInvalid, "%w", err))
+			return usage(parley.Errorf(parley.CodeInvalid, "--prompt: %w", err))
 		}
 		if o.Prompts == nil {
 			o.Prompts = map[string]string{}
@@ -116,10 +119,10 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 	if policy != "" {
 		raw, err := os.ReadFile(policy) //nolint:gosec // the user names it
 		if err != nil {
-			return usage(parley.Errorf(parley.CodeInvalid, "%w", err))
+			return usage(parley.Errorf(parley.CodeInvalid, "--policy: %w", err))
 		}
 		if o.Policy, err = readPolicy(raw); err != nil {
-			return usage(parley.Errorf(parley.CodeInvalid, "%s: %w", policy, err))
+			return usage(parley.Errorf(parley.CodeInvalid, "--policy: %s: %w", policy, err))
 		}
 	}
 	s, err := f.settings(cmd)

@@ -376,8 +376,19 @@ func sessionExport(f *flags) *cobra.Command {
 		fmt.Fprintln(cmd.OutOrStdout(), name)
 		return nil
 	})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if dir := filepath.Dir(name); !isFolder(dir) { // of no name and of "-" it is this folder
+			return usage(parley.Errorf(parley.CodeInvalid, "there is no folder %s", dir).WithHint("make it, or name another file with -o"))
+		}
+		return nil
+	}
 	cmd.Flags().StringVarP(&name, "output", "o", "", "`file` to write; - is standard output (default session-ID.zip)")
 	return cmd
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 func sessionImport(f *flags) *cobra.Command {
@@ -389,7 +400,7 @@ func sessionImport(f *flags) *cobra.Command {
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
 				if err != nil {
-					return parley.Errorf(parley.CodeInvalid, "read the export: %w", err)
+					return parley.Errorf(parley.CodeInvalid, "read the export: %w", err).WithHint("parley session export writes one")
 				}
 				defer file.Close()
 				archive = file // which can be sent again
