@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 	"github.com/parley-server/parley/internal/task"
 )
 
@@ -80,7 +81,7 @@ func (a *App) agents(f appFile) {
 		}
 		for i, to := range g.Handoffs {
 			if _, ok := f.Agents[to]; !ok {
-				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "there is no agent %q%s", to, hint(to, names))
+				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "there is no agent %q%s", to, nearest.Hint(to, names))
 			} else if to == name {
 				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "an agent cannot hand over to itself")
 			}
@@ -94,7 +95,7 @@ func (a *App) agents(f appFile) {
 		a.d.lacks("", "entry", "entry: name the agent that gets the user's message")
 	default:
 		if _, ok := f.Agents[f.Entry]; !ok && len(names) > 0 {
-			a.d.at("entry", "there is no agent %q%s", f.Entry, hint(f.Entry, names))
+			a.d.at("entry", "there is no agent %q%s", f.Entry, nearest.Hint(f.Entry, names))
 		}
 		a.Entry = f.Entry
 	}

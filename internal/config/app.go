@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/extension"
+	"github.com/parley-server/parley/internal/nearest"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -350,7 +351,7 @@ var permissionModes = []string{
 
 func (a *App) known(at, name string, known []string, what string) {
 	if known != nil && !slices.Contains(known, name) {
-		a.d.at(at, "there is no %s %q%s", what, name, hint(name, known))
+		a.d.at(at, "there is no %s %q%s", what, name, nearest.Hint(name, known))
 	}
 }
 
@@ -398,7 +399,7 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 				if mayBe(t, unknown) || len(a.Extensions) > 0 && strings.HasPrefix(t, "mcp__") && strings.HasSuffix(t, "*") {
 					continue // a scope's own files may have such a server
 				}
-				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "there is no tool %q%s", t, hint(t, names))
+				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "there is no tool %q%s", t, nearest.Hint(t, names))
 			}
 			for _, n := range found {
 				used[n] = true

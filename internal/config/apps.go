@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 // Folder is a folder with its name for messages. Its FS shows the folder's current
@@ -126,7 +127,7 @@ func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}, {"pages", slices.Sorted(maps.Keys(s.Pages))}} {
 		for _, name := range set.names {
 			if _, ok := dirs[name]; !ok {
-				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))).
+				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, nearest.Hint(name, slices.Collect(maps.Keys(dirs)))).
 					WithHint("%s", s.whereApps()))
 			}
 		}

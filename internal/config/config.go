@@ -33,6 +33,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 // DevOrigin is where the development server of the pages is.
@@ -426,7 +427,7 @@ func (o *overrides) set(path, value, who string) {
 			f, _, ok = field(v, key)
 		}
 		if !ok {
-			o.wrong = append(o.wrong, fmt.Sprintf("%s: there is no setting %s%s", who, path, hint(path, paths(reflect.TypeFor[Settings](), ""))))
+			o.wrong = append(o.wrong, fmt.Sprintf("%s: there is no setting %s%s", who, path, nearest.Hint(path, paths(reflect.TypeFor[Settings](), ""))))
 			return
 		}
 		v = f

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 // maxNodes limits how many values one file may expand to through aliases.
@@ -83,7 +84,7 @@ func (d *decoder) lacks(holder, key, format string, args ...any) {
 		return
 	}
 	for _, other := range d.strange[holder] {
-		if distance(strings.ToLower(other), key) < 3 {
+		if nearest.Distance(strings.ToLower(other), key) < 3 {
 			return
 		}
 	}
@@ -382,7 +383,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 		}
 		if !ok {
 			d.strange[path] = append(d.strange[path], k.Value)
-			d.bad(k.Line, join(path, k.Value), "unknown key%s", hint(k.Value, keys(v.Type())))
+			d.bad(k.Line, join(path, k.Value), "unknown key%s", nearest.Hint(k.Value, keys(v.Type())))
 			continue
 		}
 		d.value(c, f, join(path, name), ref)

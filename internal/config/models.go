@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 // Models are the providers of language models, and what is known of their models.
@@ -186,7 +187,7 @@ func (o *overrides) known(at string, k Model) {
 	}
 	for _, name := range k.ServerTools {
 		if !slices.Contains(serverTools, name) {
-			o.bad(at+".server_tools", "%q is not a provider's tool%s", name, hint(name, serverTools))
+			o.bad(at+".server_tools", "%q is not a provider's tool%s", name, nearest.Hint(name, serverTools))
 		}
 	}
 }
@@ -217,7 +218,7 @@ func (o *overrides) models() {
 			o.bad(at+".first_token", "is %s, and must be from 0 to %s", time.Duration(p.FirstToken), time.Duration(patience))
 		}
 		if p.Dialect != "" && !slices.Contains(dialects, p.Dialect) {
-			o.bad(at+".dialect", "%q is not a dialect%s", p.Dialect, hint(p.Dialect, dialects))
+			o.bad(at+".dialect", "%q is not a dialect%s", p.Dialect, nearest.Hint(p.Dialect, dialects))
 		}
 		for _, k := range slices.Sorted(maps.Keys(p.Headers)) {
 			if k == "" || strings.ContainsFunc(k, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {

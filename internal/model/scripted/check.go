@@ -3,12 +3,15 @@ package scripted
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 // Mistake is an error in a script.
@@ -109,5 +112,35 @@ func placed(err error) Mistake {
 		return Mistake{Text: text}
 	}
 	line, _ := strconv.Atoi(text[at[2]:at[3]])
-	return Mistake{line, strings.TrimSpace(text[at[1]:])}
+	text = strings.TrimSpace(text[at[1]:])
+	if m := unknownField.FindStringSubmatch(text); m != nil {
+		text = m[1] + ": unknown key" + nearest.Hint(m[1], keysOf(reflect.TypeFor[script](), m[2]))
+	}
+	return Mistake{line, text}
+}
+
+// unknownField matches what the YAML library says about a key without a field.
+var unknownField = regexp.MustCompile(`(?s)^field (\S+) not found in type (.+)$`)
+
+// keysOf returns the keys of the struct type called name that is in t, nil if there is none.
+func keysOf(t reflect.Type, name string) (keys []string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return keysOf(t.Elem(), name)
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	for f := range t.Fields() {
+		key := f.Tag.Get("yaml")
+		if key == "" {
+			continue // not read from the file
+		}
+		if t.String() == name {
+			keys = append(keys, key)
+		} else if inside := keysOf(f.Type, name); inside != nil {
+			return inside
+		}
+	}
+	return keys
 }

@@ -59,3 +59,17 @@ agents:
 		})
 	}
 }
+
+// TestCheck_suggests_the_key: a key that does not exist is reported as in the other files of an app.
+func TestCheck_suggests_the_key(t *testing.T) {
+	t.Parallel()
+	got := scripted.Check([]byte("agents:\n  lead:\n    - wenn: .Results\n      say: hello\n    - call: [{tool: a, inptu: {}}]\nignoer: [a]\n"))
+	want := []scripted.Mistake{
+		{Line: 3, Text: "wenn: unknown key; did you mean when?"},
+		{Line: 5, Text: "inptu: unknown key; did you mean input?"},
+		{Line: 6, Text: "ignoer: unknown key; did you mean ignore?"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 )
 
 const (
@@ -203,8 +204,20 @@ func (d *document) list(like string, n int) string {
 		}
 		return n
 	}
+	far := func(e entry) int { return nearest.Distance(strings.ToLower(like), strings.ToLower(e.called())) }
+	slip := func(e entry) bool { return like != "" && far(e) <= len(like)/4 } // a slip or two
 	ops := slices.Clone(d.ops)
-	slices.SortStableFunc(ops, func(a, b entry) int { return score(b) - score(a) })
+	slices.SortStableFunc(ops, func(a, b entry) int {
+		switch {
+		case slip(a) && slip(b):
+			return far(a) - far(b)
+		case slip(a):
+			return -1
+		case slip(b):
+			return 1
+		}
+		return score(b) - score(a)
+	})
 	var names []string
 	for _, e := range ops[:min(len(ops), n)] {
 		names = append(names, e.called())

@@ -424,6 +424,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"nothing listed", Options{}, "operations", "any, bulk, files, items.add, items.get"},
 		{"not there", Options{Operations: ops("text", "items.gets")}, "operations[1]", `no operation "items.gets"; it has items.`},
+		{"misspelt, among many", Options{Description: with(many + "  /near: {get: {operationId: getInventory}}\n"), Operations: ops("getInventry")}, "operations[0]", `it has getInventory, `},
+		{"misspelt, with another close one", Options{Description: with("  /pet: {put: {operationId: updatePett}, post: {operationId: addPet}}\n"), Operations: ops("addPett")}, "operations[0]", `it has addPet, `},
 		{"not there, among many", Options{Description: with(many), Operations: ops("text")}, "operations[0]", `no operation "text"; it has op0, op1, op10, op11, op12, op13, op14, op15 and 62 more`},
 		{"the same twice", Options{Operations: []Operation{{Operation: "text", Name: "a"}, {Operation: "any", Name: "a"}}}, "operations[1].name", `"a" is the name of another`},
 		{"no base", Options{BaseURL: "ftp://x", Operations: ops("text")}, "base_url", "is not the address"},

@@ -1,16 +1,17 @@
-package config
+// Package nearest finds the known name that a misspelt one was meant to be.
+package nearest
 
 import (
 	"slices"
 	"strings"
 )
 
-// hint suggests the known name nearest to a wrong one, or lists the few there
-// are.
-func hint(name string, known []string) string {
+// Hint suggests the known name nearest to a wrong one, or lists the few there
+// are. It begins with a semicolon, and is empty where no name is known.
+func Hint(name string, known []string) string {
 	best, at := 3, ""
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), k); d < best && d < len(name) {
+		if d := Distance(strings.ToLower(name), k); d < best && d < len(name) {
 			best, at = d, k
 		}
 	}
@@ -24,8 +25,8 @@ func hint(name string, known []string) string {
 	return "; known are " + strings.Join(known, ", ")
 }
 
-// distance is the number of letters to insert, delete, change or swap.
-func distance(a, b string) int {
+// Distance is the number of letters to insert, delete, change or swap.
+func Distance(a, b string) int {
 	ra, rb := []rune(a), []rune(b)
 	prev2, prev, row := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
 	for j := range prev {
