@@ -71,6 +71,8 @@ func TestSession_replay(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
+		"--prompt: open":      {at("s.zip"), "--prompt", "interface=" + at("nope.md")},
+		"--policy: open":      {at("s.zip"), "--policy", at("nope.yaml")},
 		"no such file":        {at("none.zip")},
 		"not a zip":           {write("x.zip", "hello")},
 		"there is no model":   {at("s.zip"), "--model", "nobody/x"},
