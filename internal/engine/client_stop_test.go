@@ -112,7 +112,7 @@ func TestClaimAndStopAndCrash(t *testing.T) {
 						}
 						synctest.Wait()
 						if !reports {
-							time.Sleep(claimed.Deadline.Add(time.Second).Sub(time.Now()))
+							time.Sleep(time.Until(claimed.Deadline) + time.Second)
 							_, err := report(r, in.ID, ownToken, "mailed")
 							wantCode(t, "a report after the deadline", err, parley.CodeConflict)
 						}

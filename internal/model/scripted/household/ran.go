@@ -103,17 +103,6 @@ func (u *turn) failedFor(e entity, since string) (string, []Call) {
 	return "", nil
 }
 
-// triggered returns when one ran, by a diagnosis.
-func (u *turn) triggered(r Result) []time.Time {
-	var out []time.Time
-	for _, m := range triggeredBy.FindAllStringSubmatch(r.Output, -1) {
-		if at := moment(m[1]); !at.IsZero() {
-			out = append(out, at)
-		}
-	}
-	return out
-}
-
 // lastRun says when one last ran, or "".
 func (u *turn) lastRun(e entity) string {
 	last, _ := e.attrs["last_triggered"].(string)
