@@ -1,0 +1,452 @@
+// Package files reads and changes the files below one folder, such as a workspace, and
+// reaches nothing else, whatever a path says and whatever others do to the folder meanwhile.
+//
+// A path is relative to the folder and uses slashes. [Clean] says what a path means; that is
+// decided by its text alone, because no link is ever followed: neither a symbolic link, in
+// whatever element, nor a file that has a second name (a hard link), which may be outside. So a
+// rule about a path holds for the file that is reached. A name has to be spelt as it is on disk,
+// also where the file system ignores case or Unicode forms. Nothing is read or written in .git.
+//
+// A file is replaced as a whole: a crash leaves the old content or the new one. A change states
+// the [Version] that it is based on, and is refused when the file has another. Changes by this
+// process to one file happen one after the other. Between that check and the replacement another
+// process can still change the file; the system offers nothing against it.
+//
+// Methods are safe for concurrent use.
+package files
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+// MaxFile is the most bytes of a file that is read or written as a whole.
+const MaxFile = 32 << 20
+
+// Version identifies a file's content: its SHA-256 in hexadecimal. Empty: there is no file.
+type Version = parley.Digest
+
+// VersionOf is the version of a file with that content.
+func VersionOf(body []byte) Version {
+	sum := sha256.Sum256(body)
+	return Version(hex.EncodeToString(sum[:]))
+}
+
+// Tree is the files of an open folder. The folder stays its caller's to close.
+type Tree struct{ root *os.Root }
+
+// Of returns the files of a folder.
+func Of(root *os.Root) Tree { return Tree{root} }
+
+// Info describes a file or folder.
+type Info struct {
+	Path     string
+	Dir      bool
+	Size     int64 // in bytes; 0 for a folder
+	Modified time.Time
+}
+
+// place is a name in a folder that is held open.
+type place struct {
+	dir  *os.Root
+	name string
+	path string // for messages
+	own  bool   // dir is to be closed
+}
+
+func (p place) close() {
+	if p.own {
+		_ = p.dir.Close()
+	}
+}
+
+// find opens the folder that holds a file, without following links. made are the folders that it
+// made on the way, if it may.
+func (t Tree) find(name string, make bool) (p place, made []string, err error) {
+	if name, err = Clean(name); err != nil {
+		return p, nil, err
+	}
+	if name == "." {
+		return place{t.root, ".", ".", false}, nil, nil
+	}
+	p = place{t.root, "", name, false}
+	rest := name
+	for {
+		elem, after, more := strings.Cut(rest, "/")
+		if !more {
+			p.name = elem
+			return p, made, nil
+		}
+		sub, err := Enter(p.dir, elem)
+		so := strings.TrimSuffix(name, "/"+after)
+		if make && errors.Is(err, fs.ErrNotExist) {
+			switch err = p.dir.Mkdir(elem, 0o755); {
+			case err == nil:
+				made = append(made, so)
+			case errors.Is(err, fs.ErrExist):
+				err = nil
+			}
+			if err == nil {
+				sub, err = Enter(p.dir, elem)
+			}
+		}
+		p.close()
+		if err != nil {
+			return place{}, made, said(err, so, name)
+		}
+		p.dir, p.own, rest = sub, true, after
+	}
+}
+
+// Stat describes a file or folder.
+func (t Tree) Stat(name string) (Info, error) {
+	p, _, err := t.find(name, false)
+	if err != nil {
+		return Info{}, err
+	}
+	defer p.close()
+	if p.name == "." {
+		return Info{Path: ".", Dir: true}, nil
+	}
+	fi, err := p.look()
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(p.path, fi), nil
+}
+
+func infoOf(name string, fi fs.FileInfo) Info {
+	in := Info{Path: name, Dir: fi.IsDir(), Modified: fi.ModTime()}
+	if !in.Dir {
+		in.Size = fi.Size()
+	}
+	return in
+}
+
+// look describes what has the name: a folder, or a file that is reached by no link.
+func (p place) look() (fs.FileInfo, error) {
+	fi, err := p.dir.Lstat(p.name)
+	if err != nil {
+		return nil, said(err, p.path, p.path)
+	}
+	if err := plain(fi, p.path); err != nil {
+		return nil, err
+	}
+	if err := spelt(p.dir, p.name, fi); err != nil {
+		return nil, said(err, p.path, p.path)
+	}
+	return fi, nil
+}
+
+// plain says why a thing is neither a folder nor a file of its own.
+func plain(fi fs.FileInfo, name string) error {
+	switch mode := fi.Mode(); {
+	case mode.IsDir():
+		return nil
+	case mode&fs.ModeSymlink != 0:
+		return parley.Errorf(parley.CodeForbidden, "%s is a symbolic link; links are not followed here", quoted(name)).WithHint("name the file itself")
+	case !mode.IsRegular():
+		return parley.Errorf(parley.CodeForbidden, "%s is neither a file nor a folder", quoted(name))
+	case names(fi) > 1:
+		return parley.Errorf(parley.CodeForbidden, "%s is not read or changed, because the file has a second name (a hard link), which may be elsewhere", quoted(name)).
+			WithHint("copy the file to a new one")
+	}
+	return nil
+}
+
+// open opens a regular file for reading.
+func (p place) open() (*os.File, fs.FileInfo, error) {
+	seen, err := p.look()
+	if err != nil {
+		return nil, nil, err
+	}
+	if seen.IsDir() {
+		return nil, nil, parley.Errorf(parley.CodeInvalid, "%s is a folder, not a file", quoted(p.path))
+	}
+	f, err := p.dir.OpenFile(p.name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, nil, said(err, p.path, p.path)
+	}
+	is, err := f.Stat()
+	if err == nil && !os.SameFile(seen, is) {
+		err = errMoved // it was replaced, perhaps by a link
+	}
+	if err == nil {
+		err = plain(is, p.path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, said(err, p.path, p.path)
+	}
+	return f, is, nil
+}
+
+// Open opens a file for reading. The caller closes it.
+func (t Tree) Open(name string) (*os.File, Info, error) {
+	p, _, err := t.find(name, false)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	defer p.close()
+	f, fi, err := p.open()
+	if err != nil {
+		return nil, Info{}, err
+	}
+	return f, infoOf(p.path, fi), nil
+}
+
+// Read reads a whole file. One of more than limit bytes is CodeTooLarge.
+func (t Tree) Read(name string, limit int64) ([]byte, error) {
+	p, _, err := t.find(name, false)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.read(limit)
+}
+
+func (p place) read(limit int64) ([]byte, error) {
+	f, fi, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if fi.Size() > limit {
+		return nil, tooLarge(p.path, fi.Size(), limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, said(err, p.path, p.path)
+	case int64(len(body)) > limit:
+		return nil, tooLarge(p.path, int64(len(body)), limit)
+	}
+	return body, nil
+}
+
+// Change is a change of one file.
+type Change struct {
+	Path string
+	Body []byte  // its new content
+	Gone bool    // it is deleted; Body does not count
+	Was  Version // what it was based on; "" means that there is no such file yet
+	// Tag is part of the name of the temporary file, so that [Tree.Tidy] can remove one that a
+	// crash left behind. Empty: a random one.
+	Tag string
+}
+
+// Apply makes a change, and the folders that it needs. made lists these, outermost first. A file
+// that is not as c.Was says is CodeConflict, and was not changed.
+func (t Tree) Apply(c Change) (made []string, err error) {
+	if int64(len(c.Body)) > MaxFile {
+		return nil, tooLarge(c.Path, int64(len(c.Body)), MaxFile)
+	}
+	p, made, err := t.find(c.Path, !c.Gone && c.Was == "")
+	if err != nil {
+		return made, err
+	}
+	defer p.close()
+	if p.name == "." {
+		return made, parley.Errorf(parley.CodeInvalid, "the path names the whole folder, not a file")
+	}
+	unlock := lock(t.root.Name() + "\x00" + p.path)
+	defer unlock()
+	mode, err := p.check(c.Was)
+	if err != nil {
+		return made, err
+	}
+	if c.Gone {
+		if c.Was == "" {
+			return made, nil
+		}
+		if err := p.dir.Remove(p.name); err != nil {
+			return made, said(err, p.path, p.path)
+		}
+		return made, p.sync()
+	}
+	return made, p.replace(c, mode)
+}
+
+// check compares a file with the version that a change is based on, and returns its mode.
+func (p place) check(was Version) (fs.FileMode, error) {
+	switch fi, err := p.look(); {
+	case errors.Is(err, fs.ErrNotExist) && was == "":
+		return 0o644, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, changed(p.path, "is not there any more")
+	case err != nil:
+		return 0, err
+	case fi.IsDir():
+		return 0, parley.Errorf(parley.CodeInvalid, "%s is a folder, not a file", quoted(p.path))
+	case was == "":
+		return 0, changed(p.path, "exists already")
+	default:
+		body, err := p.read(MaxFile)
+		if err != nil {
+			return 0, err
+		}
+		if VersionOf(body) != was {
+			return 0, changed(p.path, "has changed since it was read")
+		}
+		return fi.Mode().Perm(), nil
+	}
+}
+
+// temporary begins the names of files that are being written.
+const temporary = ".parley-new-"
+
+// replace writes the new content beside the file and puts it in the file's place.
+func (p place) replace(c Change, mode fs.FileMode) (err error) {
+	tag := c.Tag
+	if tag == "" {
+		tag = rand.Text()
+	}
+	name := temporaryName(tag)
+	_ = p.dir.Remove(name) // of an attempt that a crash ended
+	f, err := p.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return said(err, p.path, p.path)
+	}
+	defer func() {
+		if err != nil {
+			_ = p.dir.Remove(name)
+			err = said(err, p.path, p.path)
+		}
+	}()
+	_, err = f.Write(c.Body)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if other := f.Close(); err == nil {
+		err = other
+	}
+	if err == nil {
+		err = p.dir.Rename(name, p.name)
+	}
+	if err == nil {
+		err = p.sync()
+	}
+	return err
+}
+
+func temporaryName(tag string) string {
+	sum := sha256.Sum256([]byte(tag))
+	return temporary + hex.EncodeToString(sum[:8])
+}
+
+// Tidy removes the temporary file that a change of the file with that tag left behind.
+func (t Tree) Tidy(name, tag string) {
+	p, _, err := t.find(name, false)
+	if err != nil || p.name == "." {
+		return
+	}
+	defer p.close()
+	_ = p.dir.Remove(temporaryName(tag))
+}
+
+// RemoveEmpty removes folders that are empty, innermost first; others stay.
+func (t Tree) RemoveEmpty(dirs ...string) {
+	for i := len(dirs) - 1; i >= 0; i-- {
+		p, _, err := t.find(dirs[i], false)
+		if err != nil {
+			continue
+		}
+		if fi, err := p.dir.Lstat(p.name); p.name != "." && err == nil && fi.IsDir() {
+			_ = p.dir.Remove(p.name) // fails unless it is empty
+		}
+		p.close()
+	}
+}
+
+// sync makes the names in the folder durable.
+func (p place) sync() error {
+	dir, err := p.dir.Open(".")
+	if err != nil {
+		return said(err, p.path, p.path)
+	}
+	defer dir.Close() //nolint:errcheck // it is only synced
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return said(err, p.path, p.path)
+	}
+	return nil
+}
+
+// locks has each file's changes happen one after the other. Two files may share a lock.
+var locks [64]sync.Mutex
+
+var seed = maphash.MakeSeed()
+
+func lock(name string) (unlock func()) {
+	mu := &locks[maphash.String(seed, name)%uint64(len(locks))]
+	mu.Lock()
+	return mu.Unlock
+}
+
+// IsChanged reports whether an error of Apply means that the file is not as the change expected.
+func IsChanged(err error) bool {
+	e, ok := errors.AsType[*parley.Error](err)
+	return ok && errors.Is(e, errChanged)
+}
+
+var (
+	errChanged = errors.New("the file is not as expected")
+	errMoved   = errors.New("the file was replaced while it was opened")
+)
+
+func changed(name, how string) error {
+	return parley.Errorf(parley.CodeConflict, "%s %s%w", quoted(name), how, silent{errChanged}).WithHint("read it again, and base the change on what it has now")
+}
+
+// silent is an error that adds nothing to a message.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
+
+func tooLarge(name string, size, limit int64) error {
+	return parley.Errorf(parley.CodeTooLarge, "%s has %s; the limit is %s", quoted(name), bytes(size), bytes(limit))
+}
+
+// said is an error of the file system in words: about an element of a path.
+func said(err error, elem, whole string) error {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		return e
+	}
+	where := quoted(elem)
+	if elem != whole {
+		where = "the folder " + where
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return parley.Errorf(parley.CodeNotFound, "there is no %s%w", strings.TrimPrefix(where, "the "), silent{fs.ErrNotExist})
+	case errors.Is(err, fs.ErrPermission):
+		return parley.Errorf(parley.CodeForbidden, "%s: the server has no permission", where)
+	case errors.Is(err, errSpelling):
+		return parley.Errorf(parley.CodeNotFound, "%s is spelt differently on disk", where).WithHint("names are taken letter by letter; list the folder to see them")
+	case errors.Is(err, errLink):
+		return parley.Errorf(parley.CodeForbidden, "%s is a link or not a folder; links are not followed here", where).WithHint("name the file itself")
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // the path is the operator's
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return parley.Errorf(parley.CodeUnavailable, "%s: %w", where, err)
+}
+
+func quoted(name string) string { return `"` + parley.Cut(path.Clean(name), 200) + `"` }
