@@ -142,3 +142,67 @@ func TestNamesInOtherScripts(t *testing.T) {
 		t.Errorf("by the client: %v", err)
 	}
 }
+
+// TestPublic: any host may be reached at a public address, and no other address is reached
+// but by an exception, which holds for the name that it names and, if it says so, one port.
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{"", "http://crm", "crm:0", "crm:http", "crm:70000", "*.internal", "10.0.0.0/8", "a@b", "fe80::zz"} {
+		if _, err := Public([]string{wrong}, nil); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("allow %q: %v", wrong, err)
+		}
+	}
+	public := []string{"93.184.215.14:443", "[2606:2800:21f:cb07:6820:80da:af6b:8b2c]:443"}
+	private := []string{
+		"127.0.0.1:80", "127.8.8.8:80", "[::1]:80", "10.0.0.1:80", "192.168.1.1:80", "172.16.0.1:80", "169.254.169.254:80", "[::ffff:127.0.0.1]:80", "[::127.0.0.1]:80", "0.0.0.0:80", "[::]:80",
+		"[fe80::1%eth0]:80", "[fd00:ec2::254]:80", "100.100.100.200:80", "[fc00::1]:80", "100.64.0.1:80", "[64:ff9b::7f00:1]:80", "[64:ff9b:1::7f00:1]:80", "[2002:7f00:1::]:80", "[2001:0:7f00:1::]:80",
+		"224.0.0.1:80", "[ff02::1]:80", "255.255.255.255:80", "192.0.0.192:80", "198.18.0.1:80", "203.0.113.7:80", "[2001:db8::1]:80", "nonsense",
+	}
+	for _, c := range []struct {
+		host         string
+		allow        []string
+		named        bool
+		open, closed []string
+	}{
+		{host: "example.com", open: public, closed: private},
+		{host: "example.com", allow: []string{"docs.intern", "127.0.0.1"}, open: public, closed: private},
+		{host: "docs.intern", allow: []string{"Docs.Intern."}, named: true, open: []string{"10.0.0.1:80", "127.0.0.1:80", "93.184.215.14:80"}, closed: []string{"169.254.169.254:80", "[fd00:ec2::254]:80", "100.100.100.200:80", "224.0.0.1:80", "0.0.0.0:80"}},
+		{host: "169.254.169.254", allow: []string{"169.254.169.254"}, named: true, open: []string{"169.254.169.254:80"}, closed: []string{"169.254.169.253:80"}},
+		{host: "::1", allow: []string{"[::1]:8080"}, named: true, open: []string{"[::1]:8080"}},
+	} {
+		g, err := Public(c.allow, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range c.open {
+			if err := g.allowAny(clean(c.host), a, c.named); err != nil {
+				t.Errorf("%s with allow %q: %s is refused: %v", c.host, c.allow, a, err)
+			}
+		}
+		for _, a := range c.closed {
+			if err := g.allowAny(clean(c.host), a, c.named); parley.CodeOf(err) != parley.CodeForbidden {
+				t.Errorf("%s with allow %q: %s is let through: %v", c.host, c.allow, a, err)
+			}
+		}
+	}
+}
+
+// TestPublicPorts are those that a guard of the web connects to.
+func TestPublicPorts(t *testing.T) {
+	t.Parallel()
+	g, err := Public([]string{"127.0.0.1:25", "docs.intern"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop() // nothing is connected to
+	for address, open := range map[string]bool{
+		"example.com:80": true, "example.com:443": true, "example.com:8080": true, "example.com:50000": true, "docs.intern:25": true, "127.0.0.1:25": true,
+		"example.com:25": false, "example.com:22": false, "example.com:6379": false, "example.com:6667": false, "example.com:70000": false, "127.0.0.1:26": false,
+	} {
+		_, err := g.dial(stopped, "tcp", address)
+		if refused := parley.CodeOf(err) == parley.CodeForbidden; refused == open {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
