@@ -48,14 +48,20 @@ run: build ## builds, and starts the demo: every app with its data, no key, no n
 
 test: test-go test-race test-web test-browser ## all tests, the browser's too
 
+# With -trimpath, these share what is compiled for bin/parley. What the race detector watches is
+# compiled apart, in test-race.
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
-	$(GO) vet ./...
-	$(GO) test -timeout $(PATIENCE) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
-	$(GO) test -timeout $(PATIENCE) -run '$(UNRACED)|$(PAIRS)' ./internal/engine ./internal/tool/homeassistant
+	$(GO) vet -trimpath ./...
+	$(GO) test -trimpath $(TESTED) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
+	$(GO) test -trimpath $(TESTED) -run '$(UNRACED)|$(PAIRS)' ./internal/engine ./internal/tool/homeassistant
 
 # What a package's tests have at most: twice what the longest take on two very busy
 # cores. One that hangs says where, before the whole run is given up.
 PATIENCE := 30m
+
+# go vet has looked at everything with more checks than go test would: for these, go test
+# would analyse every package and dependency again, and once more for the race detector.
+TESTED := -vet=off -timeout $(PATIENCE)
 
 # What runs concurrently has its tests under the race detector, and only there: they
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
@@ -74,7 +80,7 @@ RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/event
 	./internal/sim/... ./internal/proc $(addprefix ./internal/tool/,ask command homeassistant mcp notion slack webhook)
 
 test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector
-	$(GO) test -race -timeout $(PATIENCE) -skip '$(UNRACED)' $(RACE)
+	$(GO) test -race $(TESTED) -skip '$(UNRACED)' $(RACE)
 
 test-web: web/node_modules/.package-lock.json ## the page's unit tests and types
 	cd web && npm run --silent typecheck && npm test --silent
@@ -97,13 +103,13 @@ check: test lint generated ## tests, lint, generated files, import table
 lint: | need-go ## gofumpt, vet, staticcheck
 	@out="$$($(GO) tool -modfile=tools/go.mod gofumpt -l $$(git ls-files '*.go'))"; \
 	if [ -n "$$out" ]; then echo "not formatted (gofumpt -w):"; echo "$$out"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet -trimpath ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) mod verify
 
 .PHONY: generated
 generate: | need-go ## rewrites the files that are made from others
-	$(GO) test ./web -run TestTypes -update
+	$(GO) test -trimpath -vet=off ./web -run TestTypes -update
 
 generated: generate ## fails when they differ from what is committed
 	@git diff --exit-code -- web/src/api/types.gen.ts || { echo "run make generate and commit the result"; exit 1; }

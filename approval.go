@@ -15,9 +15,11 @@ type Approval struct {
 	Name   string       `json:"name"`
 	// Runs is the whole command line, or the URL that is called. Variables are shown as
 	// written, not expanded.
-	Runs  string        `json:"runs"`
-	Files []string      `json:"files,omitempty"` // files in the folder whose content is part of the digest
-	State ApprovalState `json:"state"`
+	Runs string `json:"runs"`
+	// Remote: nothing runs on the server's machine. Runs is a URL, which is called.
+	Remote bool          `json:"remote,omitempty"`
+	Files  []string      `json:"files,omitempty"` // files in the folder whose content is part of the digest
+	State  ApprovalState `json:"state"`
 	// Problem says why it cannot run even when allowed. Empty: it can.
 	Problem string    `json:"problem,omitempty"`
 	By      string    `json:"by,omitempty"` // the user who decided

@@ -24,6 +24,7 @@ const (
 	CodeUnavailable     Code = "unavailable"      // temporary: no disk space, no database, or the server is shutting down
 	CodeFenced          Code = "fenced"           // another node now owns the session
 	CodeCondensed       Code = "condensed"        // the data was condensed; the message names the archive
+	CodeDeleted         Code = "deleted"          // the session that an idempotency key made was deleted since
 	CodeUpgradeRequired Code = "upgrade_required" // the log contains something newer than this binary
 	CodeTimeout         Code = "timeout"
 	CodeCancelled       Code = "cancelled"

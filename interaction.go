@@ -192,6 +192,11 @@ type Policy struct {
 	Modes []PermissionMode `json:"modes,omitzero"`
 	// FixedModel means that callers may not choose a model.
 	FixedModel bool `json:"fixed_model,omitempty"`
+	// OutwardAfterWeb is the verdict on calls of tools that tell somebody outside something,
+	// once the turn has content of the web, which may have asked for them: Ask, Deny, or Allow
+	// if it makes no difference. Empty means Ask. Neither rules nor modes allow what is asked
+	// for so. A caller's policy may only restrict it further.
+	OutwardAfterWeb Verdict `json:"outward_after_web,omitempty"`
 	// AnswerWithin is how long an interaction stays open; 0 means 24 h.
 	AnswerWithin Duration `json:"answer_within,omitempty"`
 }
@@ -213,6 +218,9 @@ func (p Policy) Narrowed(own *Policy) Policy {
 		p.Modes = own.Modes
 	}
 	p.FixedModel = p.FixedModel || own.FixedModel
+	if own.OutwardAfterWeb == Deny || own.OutwardAfterWeb == Ask && p.OutwardAfterWeb == Allow {
+		p.OutwardAfterWeb = own.OutwardAfterWeb
+	}
 	return p
 }
 

@@ -30,6 +30,7 @@ type LoginAnswer struct {
 
 // LoginFinished is a login after the authorization server's answer was processed.
 type LoginFinished struct {
-	Login  Login `json:"login"`
-	Denied bool  `json:"denied,omitempty"` // the user or the authorization server refused
+	Login     Login `json:"login"`
+	Denied    bool  `json:"denied,omitempty"`    // the user or the authorization server refused
+	Continues bool  `json:"continues,omitempty"` // a call waited for this login; its turn goes on
 }

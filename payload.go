@@ -293,6 +293,7 @@ type ToolStarted struct {
 	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; the tool itself got the secrets
 	Run      RunBy           `json:"run,omitempty"`      // who runs it, see ToolDecl
 	Claim    *Claim          `json:"claim,omitempty"`    // for RunClient: the client that claimed it
+	Web      bool            `json:"web,omitempty"`      // the result holds what strangers wrote, see ToolDecl
 }
 
 // Claim says which client has claimed a call. The client may report until the call's deadline.
@@ -431,6 +432,11 @@ type FileSaved struct {
 	Path   string `json:"path"`             // relative to the workspace, using slashes
 	Before Digest `json:"before,omitempty"` // empty: the file did not exist
 	After  Digest `json:"after,omitempty"`  // empty: the file was deleted
+	// Diff is a unified diff of the change, at most 16 KiB of it. Empty: it is not known, too
+	// large, or about a file that is not text.
+	Diff    string `json:"diff,omitempty"`
+	Added   int    `json:"added,omitempty"`   // lines
+	Removed int    `json:"removed,omitempty"` // lines
 }
 
 // RuntimeNoted is a note for people about a turn that only its runtime can make, such as that a

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 27
+const FoldVersion = 28
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -160,6 +160,36 @@ func (s *Session) Apply(e Event) error {
 		s.UpdatedAt = e.Time
 	}
 	return nil
+}
+
+// maxOpen is how much may be queued, asked or under way at once in a log from elsewhere. The cost
+// of each event grows with it. It is far more than a session of ours ever has.
+const maxOpen = 256
+
+// Crowded returns an error if so much is queued, asked or under way that a log which goes on like
+// that would take too long to fold.
+func (s *Session) Crowded() error {
+	what := ""
+	switch {
+	case len(s.Queue) > maxOpen:
+		what = "turns are queued"
+	case len(s.Interactions) > maxOpen:
+		what = "interactions are open"
+	case s.Turn != nil && len(s.Turn.Calls) > maxOpen:
+		what = "calls of models are under way"
+	case s.Turn != nil:
+		open := 0
+		for range s.Turn.Tools.Open() {
+			if open++; open > maxOpen {
+				what = "calls are open"
+				break
+			}
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	return Errorf(CodeTooLarge, "more than %d %s at once", maxOpen, what)
 }
 
 // LastAt is the time of the last event.

@@ -50,7 +50,11 @@ type ToolDecl struct {
 	// Subject says what a call is about, for rules and for people. Field names of the
 	// input in braces are replaced by their values, as in "{domain}.{service}". Empty:
 	// the input's JSON.
-	Subject   string `json:"subject,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	// Path is the field of the input that names a file or folder of the workspace, as in
+	// "file_path". Rules and approvals are then about the file that is reached, however the
+	// input writes its path.
+	Path      string `json:"path,omitempty"`
 	Actuation bool   `json:"actuation,omitempty"` // acts on the physical world, see Policy.AllowActuation
 	Asks      bool   `json:"asks,omitempty"`      // only asks a human; not offered where there is no human
 	Edits     bool   `json:"edits,omitempty"`     // changes only files of the session's workspace, see ModeAcceptEdits
@@ -58,13 +62,25 @@ type ToolDecl struct {
 	// workspace or compared with them. So the input may contain what looks like a secret:
 	// the tool gets the original from memory, and the log has it redacted. If the
 	// original is lost, it is asked for again. For other tools such an input is refused.
-	WorkspaceOwn bool     `json:"workspace_own,omitempty"`
-	KeyTTL       Duration `json:"key_ttl,omitempty"`      // for idempotent tools: how long the service remembers keys
-	Timeout      Duration `json:"timeout,omitempty"`      // per call; 0: the engine's default. For RunClient: from the claim to the report
-	ClaimWithin  Duration `json:"claim_within,omitempty"` // for RunClient: how long a call waits for a client; 0: as long as for a human
-	OutputLimit  int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
-	Cost         string   `json:"cost,omitempty"`         // free text for people, such as a price
-	Safety       string   `json:"safety,omitempty"`
+	WorkspaceOwn bool `json:"workspace_own,omitempty"`
+	// Web says that results hold what strangers wrote, such as pages of the web. When a call
+	// has returned one, the turn has content of the web, see Turn.Web.
+	Web bool `json:"web,omitempty"`
+	// Outward says that calls tell somebody outside something, as a post or a mail does. Once
+	// the turn has content of the web, Policy.OutwardAfterWeb applies to them.
+	Outward bool `json:"outward,omitempty"`
+	// Rule is what the prompts of all agents with the tool say about it, besides its
+	// description. Tools may have the same rule, which is said once.
+	Rule string `json:"rule,omitempty"`
+	// Instead is a tool that some providers run themselves, such as "web_search". Where the
+	// agent's model has it, the model gets it in place of this tool.
+	Instead     string   `json:"instead,omitempty"`
+	KeyTTL      Duration `json:"key_ttl,omitempty"`      // for idempotent tools: how long the service remembers keys
+	Timeout     Duration `json:"timeout,omitempty"`      // per call; 0: the engine's default. For RunClient: from the claim to the report
+	ClaimWithin Duration `json:"claim_within,omitempty"` // for RunClient: how long a call waits for a client; 0: as long as for a human
+	OutputLimit int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
+	Cost        string   `json:"cost,omitempty"`         // free text for people, such as a price
+	Safety      string   `json:"safety,omitempty"`
 	// Credentials are the only ones of the clients' credentials that its calls may read. A call
 	// waits until all of them are there; a human is asked for the missing ones.
 	Credentials []CredentialDecl `json:"credentials,omitempty"`
@@ -118,6 +134,9 @@ type ToolResult struct {
 	// house, the main one first. The next turn's prompt shows their state at that time,
 	// see Session.About.
 	About []string `json:"about,omitempty"`
+	// Saved are the files of the workspace that the call has changed. They become a files.saved
+	// event.
+	Saved []FileSaved `json:"-"`
 }
 
 // Replaced returns r with text in place of everything the tool returned. If text is a JSON

@@ -33,6 +33,7 @@ type Tool struct {
 	Late       string          `json:"late,omitempty"`      // what that client reported after the deadline, as a sentence
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
+	Web        bool            `json:"web,omitempty"`      // its result holds what strangers wrote; known once started
 	Cut        bool            `json:"cut,omitempty"`      // the server stopped since it was last started
 	Asked      InteractionID   `json:"asked,omitempty"`    // the permission requested for it
 	Answer     *Answer         `json:"answer,omitempty"`   // the answer to that
@@ -211,7 +212,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Input, c.Redacted, c.Cut = ToolIsStarted, p.Input, p.Redacted, false
 			c.Effect, c.Run, c.Deadline, c.Attempt = p.Effect, p.Run, p.Deadline, p.Attempt
-			c.Claim = p.Claim
+			c.Claim, c.Web = p.Claim, p.Web
 			c.Consumed = c.Consumed || p.Grant != ""
 			if c.StartedAt.IsZero() {
 				c.StartedAt = e.Time
@@ -222,6 +223,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 			c.Status, c.Outcome, c.Output, c.Data, c.Error, c.Artifact = ToolIsEnded, p.Outcome, p.Output, p.Data, p.Error, p.Artifact
 			c.About, c.Report = p.About[:min(len(p.About), MaxAbout)], p.Report
 			c.HookDue = p.HookDue
+			t.Web = t.Web || c.Web && (p.Outcome == OutcomeOK || p.Outcome == OutcomeError || p.Outcome == OutcomeUnknown)
 			if c.Effect == "" {
 				c.Effect = p.Effect
 			}

@@ -41,8 +41,11 @@ type Turn struct {
 	Resumed      bool               `json:"resumed,omitempty"`    // it was resumed, and no model or hook has been told yet
 	Compact      *Hooked            `json:"compact,omitempty"`    // what hooks decided about compacting earlier turns; nil: they were not asked
 	HookBytes    int                `json:"hook_bytes,omitempty"` // bytes of the decisions of the engine's hooks so far
-	Budget       *BudgetReached     `json:"budget,omitempty"`
-	Spent        Spent              `json:"spent"`
+	// Web says that the turn has content that strangers wrote, of a tool that is declared so
+	// or of one that a model's provider ran. A model may have taken instructions from it.
+	Web    bool           `json:"web,omitempty"`
+	Budget *BudgetReached `json:"budget,omitempty"`
+	Spent  Spent          `json:"spent"`
 
 	// Kept is what retention left of the turn's calls. In a log whose steps were
 	// condensed it is set just before the turn's end is applied.
@@ -169,10 +172,23 @@ func (t *Turn) getsFurther(p Payload) {
 			return
 		}
 		t.AutoAttempts = 0
-		if c.Status == ToolIsStarted && t.Deadly[c.Name] > 0 {
-			t.Deadly = maps.Clone(t.Deadly)
-			delete(t.Deadly, c.Name)
+		if c.Status == ToolIsStarted {
+			t.survived(c.Name)
 		}
+	}
+}
+
+// settles notes that somebody said what is to become of a lost call of a tool. The turn came as
+// far as to ask, and what follows is wanted: it may be resumed as often as one that is new.
+func (t *Turn) settles(tool string) {
+	t.AutoAttempts = 0
+	t.survived(tool)
+}
+
+func (t *Turn) survived(tool string) {
+	if t.Deadly[tool] > 0 {
+		t.Deadly = maps.Clone(t.Deadly)
+		delete(t.Deadly, tool)
 	}
 }
 
@@ -248,6 +264,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		}
 		t.closeCall(p.Call)
 		t.Spent.Usage = t.Spent.Usage.Add(p.Usage)
+		t.Web = t.Web || len(p.Citations) > 0 || slices.ContainsFunc(p.Parts, func(x Part) bool { return x.Type == PartProvider })
 		if a == nil || a.Ended {
 			return
 		}
@@ -320,6 +337,9 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 		for _, in := range s.Interactions {
 			if in.ID != p.ID {
 				continue
+			}
+			if in.Kind == KindUnknown {
+				t.settles(in.Tool)
 			}
 			if c := t.edit(in.Call); c != nil {
 				c.EditCut = p.Redacted

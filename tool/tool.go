@@ -77,6 +77,11 @@ type Def struct {
 	// only when its turn has all of them: they come with the user's message, or the user is
 	// asked for them.
 	Credentials []parley.CredentialDecl
+	// Inside says that all that a call does is over when the server's process has ended, such as a
+	// change of its memory or of a file. After a crash nothing is waited for then. Otherwise a
+	// request that the call had sent may still arrive, so the outcome of a write is settled only
+	// when its Timeout has passed.
+	Inside bool
 	// Input is a JSON Schema for the input, for when it must say more than the type can, such
 	// as an enum. Nil: the schema is made from the type.
 	Input json.RawMessage
@@ -97,7 +102,7 @@ func (d Def) decl() parley.ToolDecl {
 // also checked against the schema of its type, and clients over MCP get it as structured
 // output. A mistake in d or in the types is reported when a server starts, see server.Main.
 func New[In, Out any](d Def, run func(ctx context.Context, in In) (Out, error)) Tool {
-	return function.New(d.decl(), run, nil)
+	return function.New(d.decl(), d.Inside, run, nil)
 }
 
 // NewReconciled is [New] for a tool that can find out the outcome of a call without making it
@@ -106,11 +111,11 @@ func New[In, Out any](d Def, run func(ctx context.Context, in In) (Out, error)) 
 // under that id. Do not infer from the present state of things that this call caused it.
 //
 // Return happened as true with what run would have returned, or as false if the call had no
-// effect and will have none. While the call may still be under way, only true is accepted, and
+// effect and will have none. While the call may still be under way, see [Def.Inside], only true is accepted, and
 // reconcile is called again later. An error means that reconcile cannot tell; then a person is
 // asked.
 func NewReconciled[In, Out any](d Def, run func(ctx context.Context, in In) (Out, error), reconcile func(ctx context.Context, in In) (out Out, happened bool, err error)) Tool {
-	return function.New(d.decl(), run, reconcile)
+	return function.New(d.decl(), d.Inside, run, reconcile)
 }
 
 // NoEffect marks an error to say that the call had no effect, for example because the service

@@ -66,9 +66,11 @@ type Options struct {
 	// Mistakes returns the mistakes in the current files of apps, by the app's name; nil: there
 	// are none.
 	Mistakes func() map[string][]string
-	Notices  []string     // what every client should show, for example that no login is required
-	Metrics  http.Handler // at /metrics; nil: there is none
-	Streams  func(n int)  // called with the number of open streams
+	// Outages says why tools of apps are not known, by the app's name; nil: there are none.
+	Outages func() map[string][]string
+	Notices []string     // what every client should show, for example that no login is required
+	Metrics http.Handler // at /metrics; nil: there is none
+	Streams func(n int)  // called with the number of open streams
 	// Redact removes secrets from errors that are sent over a WebSocket, as the guard does with
 	// others. Nil: they are sent as they are.
 	Redact func(body []byte) []byte
@@ -225,11 +227,12 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 		op.MaxBodyBytes = s.o.MaxBody
 	}
 	s.declareFailures(&op, reflect.TypeFor[I]())
+	op.Metadata = map[string]any{schemas: s.huma.OpenAPI().Components.Schemas}
 	op.BodyReadTimeout = -1 // none here: package edge limits the wait for every body
 	op.Middlewares = append(op.Middlewares, func(hc huma.Context, next func(huma.Context)) {
 		// A body that declares itself too large is not waited for.
 		if r, w := humago.Unwrap(hc); r.ContentLength > op.MaxBodyBytes {
-			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil))
+			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil, nil))
 			return
 		}
 		next(hc)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/nearest"
 	"github.com/parley-server/parley/internal/strict"
 )
 
@@ -40,7 +43,7 @@ func Status(c parley.Code) int {
 	case parley.CodeUnavailable, parley.CodeFenced, parley.CodeCancelled:
 		// cancelled: the server gave up the request; the client may retry.
 		return http.StatusServiceUnavailable
-	case parley.CodeCondensed:
+	case parley.CodeCondensed, parley.CodeDeleted:
 		return http.StatusGone
 	case parley.CodeTimeout:
 		return http.StatusGatewayTimeout
@@ -208,12 +211,16 @@ var strictJSON = huma.Format{
 var hookErrors = sync.OnceFunc(func() {
 	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-		return refusal(status, msg, errs)
+		return refusal(status, msg, errs, nil)
+	}
+	huma.NewErrorWithContext = func(hc huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		return refusal(status, msg, errs, hc.Operation())
 	}
 })
 
-// refusal rewords the refusals that huma makes before a handler runs.
-func refusal(status int, msg string, errs []error) *statusError {
+// refusal rewords the refusals that huma makes before a handler runs. op is the operation, or nil
+// where the names of its fields do not matter.
+func refusal(status int, msg string, errs []error, op *huma.Operation) *statusError {
 	for _, err := range errs {
 		if e, ok := errors.AsType[*parley.Error](err); ok {
 			return problem(e)
@@ -254,13 +261,23 @@ func refusal(status int, msg string, errs []error) *statusError {
 	}
 	info := parley.ErrorInfo{Code: code, Message: msg, Hint: hint}
 	if len(errs) > 0 && out == http.StatusBadRequest {
-		info.Field, info.Message = sentence(errs)
+		info.Field, info.Message = sentence(errs, op)
 	}
 	return (&statusError{status: out, info: info}).hinted()
 }
 
+// unexpected is what huma says of an unknown field.
+const unexpected = "unexpected property"
+
 // sentence describes the first field at fault, and how many more there are.
-func sentence(errs []error) (field, text string) {
+func sentence(errs []error, op *huma.Operation) (field, text string) {
+	// A misspelt field is unknown, and missing under its own name: the first says more.
+	if i := slices.IndexFunc(errs, func(err error) bool {
+		d, ok := errors.AsType[*huma.ErrorDetail](err)
+		return ok && d.Message == unexpected
+	}); i > 0 {
+		errs = slices.Concat(errs[i:i+1], errs[:i], errs[i+1:])
+	}
 	d, ok := errs[0].(huma.ErrorDetailer)
 	if !ok {
 		return "", "the request is not valid"
@@ -278,10 +295,10 @@ func sentence(errs []error) (field, text string) {
 	switch {
 	case detail.Location == "body" && !strings.HasPrefix(what, "expected"):
 		text = "the body is not valid JSON: " + what
-	case what == "unexpected property":
-		text = "the field " + strconv.Quote(field) + " is not known here"
+	case what == unexpected:
+		text = "the field " + strconv.Quote(field) + " is not known here" + meant(op, where, field)
 	case what == "unknown query parameter":
-		text = "the query parameter " + strconv.Quote(field) + " is not known here"
+		text = "the query parameter " + strconv.Quote(field) + " is not known here" + meant(op, where, field)
 	case strings.HasPrefix(what, "expected required property "):
 		name := strings.TrimSuffix(strings.TrimPrefix(what, "expected required property "), " to be present")
 		if field != "" {
@@ -300,6 +317,53 @@ func sentence(errs []error) (field, text string) {
 		text += " (and " + strconv.Itoa(n) + " more)"
 	}
 	return field, text
+}
+
+// meant suggests the field, or the query parameter, whose name is nearest to an unknown one.
+func meant(op *huma.Operation, where, field string) string {
+	if op == nil {
+		return ""
+	}
+	at := strings.Split(field, ".")
+	last := len(at) - 1
+	var known []string
+	switch body := op.RequestBody; {
+	case where == "query":
+		for _, p := range op.Parameters {
+			if p.In == "query" {
+				known = append(known, p.Name)
+			}
+		}
+	case body != nil && body.Content["application/json"] != nil:
+		registry, _ := op.Metadata[schemas].(huma.Registry)
+		schema := resolved(registry, body.Content["application/json"].Schema)
+		for _, key := range at[:last] {
+			key, _, list := strings.Cut(key, "[")
+			if schema = resolved(registry, schema.Properties[key]); list {
+				schema = resolved(registry, schema.Items)
+			}
+		}
+		known = slices.Collect(maps.Keys(schema.Properties))
+	}
+	slices.Sort(known) // for the same answer each time
+	if near := nearest.Name(at[last], known); near != "" {
+		return "; did you mean " + strings.Join(append(at[:last], near), ".") + "?"
+	}
+	return ""
+}
+
+// schemas is the key of an operation's metadata whose value is the registry of its schemas.
+const schemas = "schemas"
+
+// resolved is a schema, also if it is only referred to. Without one it is empty.
+func resolved(r huma.Registry, s *huma.Schema) *huma.Schema {
+	if s != nil && s.Ref != "" && r != nil {
+		s = r.SchemaFromRef(s.Ref)
+	}
+	if s == nil {
+		return &huma.Schema{}
+	}
+	return s
 }
 
 func invalid(field, format string, args ...any) *parley.Error {

@@ -17,7 +17,7 @@ var refusals = map[int]struct{ name, what string }{
 	http.StatusForbidden:             {"Forbidden", "This page, this host name of the server, or the policy does not allow it."},
 	http.StatusNotFound:              {"NotFound", "It does not exist, or belongs to somebody else."},
 	http.StatusConflict:              {"Conflict", "The state does not allow it: busy, ended, already answered, or written by a newer server."},
-	http.StatusGone:                  {"Gone", "It was removed by retention."},
+	http.StatusGone:                  {"Gone", "It was removed by retention; or the session that the Idempotency-Key made was deleted."},
 	http.StatusRequestEntityTooLarge: {"TooLarge", "The request is too large."},
 	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "This request does not accept the body's Content-Type or Content-Encoding."},
 	http.StatusUnprocessableEntity:   {"KeyReused", "The Idempotency-Key was used with another body."},
@@ -70,7 +70,7 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 		may = append(may, http.StatusBadGateway)
 	}
 	if has(in, "Key") {
-		may = append(may, http.StatusUnprocessableEntity)
+		may = append(may, http.StatusUnprocessableEntity, http.StatusGone)
 	}
 	declare(op, may)
 }

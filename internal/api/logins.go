@@ -50,9 +50,11 @@ func (s *Server) loginRoutes() {
 		if done.Link == "" {
 			return nil, err
 		}
-		if aerr := s.answerLogin(ctx, p, done); err == nil { // after a failure, the question shows another link
+		waited, aerr := s.answerLogin(ctx, p, done)
+		if err == nil { // after a failure, the question shows another link
 			err = aerr
 		}
+		done.Continues = waited
 		return ok(done.LoginFinished, err)
 	})
 	route(s, huma.Operation{
@@ -70,19 +72,21 @@ func (s *Server) loginRoutes() {
 	})
 }
 
-// answerLogin answers all questions that wait for a login. It does no harm if a client answers
-// one first, because the call checks itself whether its user is logged in.
-func (s *Server) answerLogin(ctx context.Context, p parley.Principal, done login.Finished) error {
+// answerLogin answers all questions that wait for a login; waited reports whether there were any. It
+// does no harm if a client answers one first, because the call checks itself whether its user is
+// logged in.
+func (s *Server) answerLogin(ctx context.Context, p parley.Principal, done login.Finished) (waited bool, err error) {
 	var from seam.InteractionMark
 	for {
 		list, next, err := s.o.Engine.Inbox(ctx, p, from, 100)
 		if err != nil {
-			return err
+			return waited, err
 		}
 		for _, in := range list {
 			if in.URL != done.Link || in.Kind != parley.KindQuestion || !in.Open {
 				continue
 			}
+			waited = true
 			a := parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{}}, Client: clientName}
 			for _, q := range in.Questions {
 				if len(q.Options) > 0 {
@@ -93,11 +97,11 @@ func (s *Server) answerLogin(ctx context.Context, p parley.Principal, done login
 				a.Answer = parley.Answer{Choice: parley.ChoiceDeny, Text: "the login was refused"}
 			}
 			if _, err := s.o.Engine.Answer(ctx, p, in.ID, a); err != nil && parley.CodeOf(err) != parley.CodeConflict && parley.CodeOf(err) != parley.CodeNotFound {
-				return err
+				return waited, err
 			}
 		}
 		if next == (seam.InteractionMark{}) {
-			return nil
+			return waited, nil
 		}
 		from = next
 	}

@@ -64,6 +64,12 @@ func TestBadInput(t *testing.T) {
 		{"a_list", "POST", path + "/turns", `[]`, nil, 400, "invalid", "", "object"},
 		{"unknown_field", "POST", path + "/turns", `{"message":"a","massage":"b"}`, nil, 400, "invalid", "massage", `"massage" is not known`},
 		{"unknown_field_deep", "POST", path + "/turns", `{"message":"a","budgets":{"max_stepz":1}}`, nil, 400, "invalid", "budgets.max_stepz", "not known"},
+		{"misspelt_field", "POST", "/v1/sessions", `{"ap":"test"}`, nil, 400, "invalid", "ap", `the field "ap" is not known here; did you mean app?`},
+		{"misspelt_field_deep", "POST", path + "/turns", `{"message":"a","budgets":{"max_stepz":1}}`, nil, 400, "invalid", "budgets.max_stepz", "did you mean budgets.max_steps?"},
+		{"misspelt_field_in_a_list", "POST", "/v1/sessions", `{"app":"test","policy":{"rules":[{"verdict":"deny"},{"verdict":"deny","tol":"x"}]}}`, nil, 400, "invalid", "policy.rules[1].tol", "did you mean policy.rules[1].tool?"},
+		{"unlike_every_field", "POST", "/v1/sessions", `{"app":"test","zzzzzz":1}`, nil, 400, "invalid", "zzzzzz", `the field "zzzzzz" is not known herewhat`},
+		{"misspelt_parameter", "GET", "/v1/sessions?limt=3", "", nil, 400, "invalid", "limt", "did you mean limit?"},
+		{"misspelt_app", "POST", "/v1/sessions", `{"app":"tset"}`, nil, 404, "not_found", "app", `there is no app "tset"; did you mean test?`},
 		{"wrong_type", "POST", path + "/turns", `{"message":7}`, nil, 400, "invalid", "message", "expected string"},
 		{"missing_field", "POST", path + "/turns", `{}`, nil, 400, "invalid", "message", `"message" is missing`},
 		{"empty_message", "POST", path + "/turns", `{"message":""}`, nil, 400, "invalid", "message", "empty"},
@@ -115,6 +121,17 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("refused requests left %d events", len(log)-1)
 	}
 	w.call(202, nil, "POST", path+"/turns", `{"message":"still here"}`)
+}
+
+// TestTooLong_says_the_limit: the limit of a message is in a unit for people, who type it.
+func TestTooLong_says_the_limit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	s := w.session(`{"app":"test"}`)
+	got := problem(t, w.ask("POST", "/v1/sessions/"+string(s.ID)+"/turns", `{"message":"`+strings.Repeat("x", parley.MaxMessage+1)+`"}`, "Content-Type", "application/json"))
+	if got.Code != parley.CodeTooLarge || got.Field != "message" || got.Message != "message is longer than 256 KiB" {
+		t.Errorf("got %+v", got)
+	}
 }
 
 // TestLimits_are_the_engines: the limits in the description of the routes are the engine's limits.
@@ -249,7 +266,7 @@ func TestStatus_of_every_code(t *testing.T) {
 	want := map[parley.Code]int{
 		parley.CodeInvalid: 400, parley.CodeNotFound: 404, parley.CodeUnauthenticated: 401, parley.CodeForbidden: 403,
 		parley.CodeBusy: 409, parley.CodeConflict: 409, parley.CodeKeyReused: 422, parley.CodeTooLarge: 413,
-		parley.CodeRateLimited: 429, parley.CodeUnavailable: 503, parley.CodeFenced: 503, parley.CodeCondensed: 410,
+		parley.CodeRateLimited: 429, parley.CodeUnavailable: 503, parley.CodeFenced: 503, parley.CodeCondensed: 410, parley.CodeDeleted: 410,
 		parley.CodeUpgradeRequired: 409, parley.CodeTimeout: 504, parley.CodeCancelled: 503, parley.CodeModel: 502,
 		parley.CodeTool: 502, parley.CodeInternal: 500, "something_new": 500,
 	}

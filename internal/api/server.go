@@ -257,6 +257,11 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 	if wrong := s.mistakes()[a.Name]; len(wrong) > 0 {
 		info.Notices = append(info.Notices, "This app has mistakes, so its last correct version is served: "+strings.Join(wrong, "; "))
 	}
+	if s.o.Outages != nil {
+		for _, text := range s.o.Outages()[a.Name] {
+			info.Notices = append(info.Notices, "Some tools of this app are missing for now: "+text)
+		}
+	}
 	m, err := s.o.Engine.Model(a.Model)
 	if err != nil {
 		m = seam.ModelInfo{Name: a.Model}

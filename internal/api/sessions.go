@@ -25,7 +25,7 @@ type SessionParam struct {
 
 // KeyParam: as SessionParam.
 type KeyParam struct {
-	Key keyText `header:"Idempotency-Key" doc:"The same key returns what it first made; with another body it is refused (422)."`
+	Key keyText `header:"Idempotency-Key" doc:"The same key returns what it first made; with another body it is refused (422), and when the session that it made was deleted, too (410)."`
 }
 
 // keyText and reasonText are texts whose schema states the engine's limit.

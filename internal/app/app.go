@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -56,9 +57,16 @@ type App struct {
 	// MCPPrefix is in the names of the tools that start sessions and send messages over MCP; "": the
 	// app's name.
 	MCPPrefix string
+	// Fetching is told of each call of WebFetch in the app Name, when it begins. Nil: nobody is.
+	Fetching Fetching
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }
+
+// Fetching is told that a page was asked for, before anything is checked or fetched: also if it
+// is refused then, or was kept from before. A call that is made again after a crash is told
+// again, with the same r.Call. The call waits for it.
+type Fetching = func(ctx context.Context, r seam.Run, url string)
 
 // Brings implements [Part].
 func (a App) Brings() App { return a }
@@ -129,6 +137,11 @@ type ToolDeps struct {
 	// Vault returns the vault with users' secrets, such as the tokens of their logins; nil
 	// before the server has its store.
 	Vault func() *vault.Vault
+	// Checkpoints returns what keeps the old contents of files; nil before the server has its
+	// data folder.
+	Checkpoints func() *checkpoint.Store
+	// Fetching is that of the app's part; nil: it has none.
+	Fetching Fetching
 }
 
 // Mistakes are those of a toolset's options, at the lines where the app's file has these.

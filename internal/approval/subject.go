@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/shell"
 )
 
 const (
@@ -31,6 +32,7 @@ type Subject struct {
 	Name   string
 	Runs   string   // the whole command line, with the environment that the file sets, or the URL
 	Words  []string // of the command line and the environment, where they are not one text for a shell
+	Remote bool     // Runs is a URL that is called
 	Digest parley.Digest
 	Files  []string // files in the folder whose content is part of Digest
 	Wrong  error    // why it cannot be approved; nil: it can
@@ -42,7 +44,7 @@ func (s Subject) approval() parley.Approval {
 		info := parley.Info(s.Wrong)
 		problem = strings.TrimSpace(info.Message + ". " + info.Hint)
 	}
-	return parley.Approval{Problem: problem, Digest: s.Digest, Kind: s.Kind, Level: s.Level, File: s.File, Name: s.Name, Runs: parley.Cut(s.Runs, maxRuns), Files: s.Files}
+	return parley.Approval{Problem: problem, Digest: s.Digest, Kind: s.Kind, Level: s.Level, File: s.File, Name: s.Name, Runs: parley.Cut(s.Runs, maxRuns), Remote: s.Remote, Files: s.Files}
 }
 
 // Of completes a subject whose fields up to Runs are set. It computes the digest. entry is the
@@ -78,27 +80,21 @@ func Of(s Subject, entry any, folder fs.FS, dir string) Subject {
 // word matches what separates the words of a command line, in any shell.
 var word = regexp.MustCompile("[\\s\"'`;|&<>()=,]+")
 
+// variables are the characters of a variable's name. One that is not replaced is shown as it stands.
+const variables = "${}"
+
 // CommandLine is what runs, as a person reads it: the environment that a file sets, the program
 // and its arguments, quoted as for a shell, so that a space in an argument is told from two
 // arguments. Variables are not replaced.
 func CommandLine(env map[string]string, words []string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, name+"="+quoted(env[name]))
+		out = append(out, name+"="+shell.Quote(env[name], variables))
 	}
 	for _, w := range words {
-		out = append(out, quoted(w))
+		out = append(out, shell.Quote(w, variables))
 	}
 	return strings.Join(out, " ")
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,${}-]+$`)
-
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // named returns the regular files of a folder that the words of a command line may refer to. It

@@ -22,6 +22,9 @@ func closed(events []parley.Event) (Session, error) {
 		if err := fold.Apply(e); err != nil {
 			return Session{}, err
 		}
+		if err := fold.Crowded(); err != nil {
+			return Session{}, parley.Errorf(parley.CodeTooLarge, "event %d of the export: %w", e.Seq, err)
+		}
 	}
 	last := events[len(events)-1]
 	for _, e := range closing(fold) {

@@ -54,6 +54,7 @@ var parts = []struct {
 	{"weeks", weeks},
 	{"long", long},
 	{"calls", calls},
+	{"files", files},
 	{"kill", kill},
 }
 

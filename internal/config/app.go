@@ -92,6 +92,7 @@ type toolsFile struct {
 	OpenAPI some[apiFile]             `yaml:"openapi"` // APIs with an OpenAPI description
 	Command some[commandFile]         `yaml:"command"` // programs that calls run
 	MCP     some[mcpFile]             `yaml:"mcp"`     // MCP servers
+	Web     *webFile                  `yaml:"web"`     // the web: WebFetch and WebSearch
 	Client  map[string]clientToolFile `yaml:"client"`  // tools that clients of a session run
 	Others  map[string]toolFile       `yaml:",rest"`
 }
@@ -136,6 +137,7 @@ type Toolset struct {
 	API     *API              // of kind "openapi", and of no other
 	Command *Command          // of kind "command", and of no other
 	MCP     *MCPServer        // of kind "mcp", and of no other
+	Web     *Web              // of kind "web", and of no other
 	Client  []parley.ToolDecl // of kind "client", and of no other
 	Data    Folder
 	URL     string // of its service; "": the toolset's own default
@@ -275,19 +277,7 @@ func (a *App) check(f appFile, known Known) {
 	for i, w := range f.Wires {
 		a.known(fmt.Sprintf("wires[%d]", i), w, known.Wires, "wire")
 	}
-	for i, r := range f.Policy.Rules {
-		at := fmt.Sprintf("policy.rules[%d]", i)
-		a.choice(at+".verdict", string(r.Verdict), string(parley.Allow), string(parley.Ask), string(parley.Confirm), string(parley.Deny))
-		if r.Effect != "" {
-			a.choice(at+".effect", string(r.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
-		}
-	}
-	for i, m := range f.Policy.Modes {
-		a.choice(fmt.Sprintf("policy.modes[%d]", i), string(m), permissionModes...)
-	}
-	if f.Policy.AnswerWithin < 0 {
-		a.d.at("policy.answer_within", "cannot be negative")
-	}
+	a.policy("policy.", f.Policy)
 	for name, d := range map[string]parley.Duration{"session_idle": f.TTL.SessionIdle, "turn_steps": f.TTL.TurnSteps, "ended": f.TTL.Ended} {
 		if d < 0 {
 			a.d.at("ttl."+name, "cannot be negative; leave it out to keep for ever")
@@ -408,6 +398,7 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 				}
 			}
 		}
+		def.Prompt += rules(decls, def.Tools)
 		out.Agents[name] = def
 	}
 	if err := d.err(); err != nil {
@@ -420,6 +411,20 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 		}
 	}
 	return out, nil
+}
+
+// rules are what a prompt says about the agent's tools, each once.
+func rules(decls []parley.ToolDecl, tools []string) string {
+	var said []string
+	for _, t := range decls {
+		if t.Rule != "" && slices.Contains(tools, t.Name) && !slices.Contains(said, t.Rule) {
+			said = append(said, t.Rule)
+		}
+	}
+	if said == nil {
+		return ""
+	}
+	return "\n\n" + strings.Join(said, "\n\n")
 }
 
 // mayBe reports whether a tool, or a tool that matches a pattern, may be among those that are

@@ -399,6 +399,30 @@ func TestToolsByPattern(t *testing.T) {
 	}
 }
 
+// TestRulesOfTools: an agent's prompt has the rules of its tools, each once, and no others.
+func TestRulesOfTools(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, folder("mine/app.yaml", "model: a/b\nentry: one\nagents: {one: {prompt: p.md, tools: [a, b]}, two: {prompt: p.md, tools: [c]}}\n"+
+		"tools: {web: {allow: [docs.intern], no_rule: true, search: {provider: searxng, url: http://x}}}\n", "mine/p.md", "x"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Toolset{{Kind: "web", At: "tools.web", Web: &config.Web{Allow: []string{"docs.intern"}, NoRule: true, Search: config.WebSearch{Provider: "searxng", URL: "http://x"}}}}
+	if diff := cmp.Diff(want, got[0].Toolsets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	decls := []parley.ToolDecl{{Name: "a", Rule: "Mind."}, {Name: "b", Rule: "Mind."}, {Name: "c"}}
+	for range 2 { // as for each scope
+		app, err := got[0].Resolve(decls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one, two := app.Agents["one"].Prompt, app.Agents["two"].Prompt; one != "x\n\nMind." || two != "x" {
+			t.Errorf("prompts %q, %q", one, two)
+		}
+	}
+}
+
 func TestAToolThatNobodyHasIsAMistake(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, folder("mine/app.yaml", "model: a/b\nagents:\n  one:\n    prompt: p.md\n    tools:\n      - read_notion\n", "mine/p.md", "x"), "")

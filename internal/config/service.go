@@ -30,6 +30,8 @@ type serviceToolFile struct {
 	Subject     string          `yaml:"subject"`     // what a call is about, such as "{customer}"; default: its input
 	Timeout     parley.Duration `yaml:"timeout"`     // default: the service's
 	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the service recognises a repeated call
+	Web         bool            `yaml:"web"`         // its results hold what strangers wrote; default false
+	Outward     bool            `yaml:"outward"`     // calls tell somebody outside something, see policy.outward_after_web; default false
 	Reconcile   bool            `yaml:"reconcile"`   // the service can be asked what became of a call; default false
 }
 
@@ -106,7 +108,7 @@ func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Dur
 	}
 	a.keyTTL(at, f.Effect, f.KeyTTL)
 	return ServiceTool{parley.ToolDecl{
-		Name: name, Description: f.Description, Effect: f.Effect, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL,
+		Name: name, Description: f.Description, Effect: f.Effect, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL, Web: f.Web, Outward: f.Outward,
 		InputSchema: a.schema(at+".input", f.Input), OutputSchema: a.schema(at+".output", f.Output),
 	}, f.Reconcile}
 }

@@ -172,6 +172,44 @@ func lookTwice(_ context.Context, r seam.Request, say func(string)) (seam.Reply,
 	}}, nil
 }
 
+// TestClientsAreOfferedInOrder: the calls of one reply are offered in its order.
+func TestClientsAreOfferedInOrder(t *testing.T) {
+	t.Parallel()
+	letters := []string{"a", "b", "c", "d", "e", "f"}
+	many := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if len(enginetest.Results(r)) > 0 {
+			say("all seen")
+			return seam.Reply{}, nil
+		}
+		var parts []parley.Part
+		for _, text := range letters {
+			parts = append(parts, enginetest.Call("look", map[string]string{"text": text}))
+		}
+		return seam.Reply{Parts: parts}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, many, clientApp())
+		defer r.Close()
+		turn := r.Send(r.Session().ID, "go")
+		synctest.Wait()
+		var got []string
+		for _, id := range r.Await(turn.ID).Interactions {
+			row, err := r.Engine.Interaction(ctx, enginetest.User, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(row.Input))
+		}
+		var want []string
+		for _, text := range letters {
+			want = append(want, `{"text":"`+text+`"}`)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // clientApp is an app whose tools clients run.
 func clientApp(change ...func(*parley.App)) parley.App {
 	return enginetest.App(append([]func(*parley.App){enginetest.ByClients}, change...)...)

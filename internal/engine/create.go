@@ -89,7 +89,17 @@ func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, bod
 		return info, false, keyReused(key)
 	}
 	info, err = e.Session(ctx, p, k.Made)
-	return info, true, err
+	return info, true, madeGone(key, k, err)
+}
+
+// madeGone is the answer to a repeated request whose session could not be had for err: when the
+// session was deleted, its key says that for as long as the store keeps it, and makes nothing.
+func madeGone(key string, k seam.Key, err error) error {
+	if !isCode(err, parley.CodeNotFound) {
+		return err
+	}
+	return parley.Errorf(parley.CodeDeleted, "the session %s, which a request with the idempotency key %q made, was deleted", k.Made, key).
+		WithField("Idempotency-Key").WithHint("use a new key to make another one")
 }
 
 // madeAnyway answers a request to create a session that the store refused with err. If another

@@ -19,6 +19,9 @@ const (
 	// limits those of one user.
 	maxHeld   = 32 << 20
 	maxHeldOf = 1 << 20
+	// maxNamed limits the credentials that a turn holds by name. Each message to it may bring
+	// some.
+	maxNamed = 4 * parley.MaxCredentials
 	// holdCredential is the longest time that credentials are held, for turns that never end.
 	holdCredential = 24 * time.Hour
 	// credentialCost is the approximate overhead of a credential, in bytes.
@@ -70,7 +73,11 @@ func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.T
 		maps.Copy(next.all, given)
 	}
 	more := next.size() - old.size()
-	if c.users[owner]+more > maxHeldOf || c.bytes+more > maxHeld || next.named() > 4*parley.MaxCredentials {
+	if n := next.named(); n > maxNamed {
+		return nil, parley.Errorf(parley.CodeBusy, "the turn would hold %d credentials; it may hold %d", n, maxNamed).
+			WithField("credentials").WithHint("send only what the tools of this turn need, or wait until the turn has ended, or cancel it").WithRetry(10 * time.Second)
+	}
+	if c.users[owner]+more > maxHeldOf || c.bytes+more > maxHeld {
 		return nil, parley.Errorf(parley.CodeBusy, "the memory for credentials is full: too many turns that hold some have not ended").
 			WithField("credentials").WithHint("wait until some of your turns have ended, or cancel some").WithRetry(10 * time.Second)
 	}

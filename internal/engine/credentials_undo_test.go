@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,5 +37,29 @@ func TestUndoneCredentials(t *testing.T) {
 	c.drop("s", "t")
 	if c.bytes != 0 || len(c.users) != 0 || len(c.of) != 0 || len(hidden) != 0 {
 		t.Errorf("left are %d bytes, %v, %v, %q", c.bytes, c.users, c.of, hidden)
+	}
+}
+
+// TestTooManyCredentials: a refusal says which limit was reached: the names of one turn, or the
+// memory of a user's turns.
+func TestTooManyCredentials(t *testing.T) {
+	t.Parallel()
+	ana, now := parley.Principal{User: "ana"}, time.Now()
+	for _, tc := range []struct {
+		turn  func(i int) parley.TurnID
+		value string
+		want  string
+	}{
+		{func(int) parley.TurnID { return "t" }, "a value of its own", "the turn would hold 65 credentials; it may hold 64"},
+		{func(i int) parley.TurnID { return parley.TurnID(fmt.Sprint(i)) }, strings.Repeat("v", maxHeldOf/20), "the memory for credentials is full"},
+	} {
+		c := credentials{hide: func(parley.SessionID, []string) {}}
+		var err error
+		for i := 0; err == nil; i++ {
+			_, err = c.put(ana, "s", tc.turn(i), parley.Credentials{fmt.Sprint("C", i): tc.value}, now)
+		}
+		if parley.CodeOf(err) != parley.CodeBusy || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("got %v, want %q", err, tc.want)
+		}
 	}
 }

@@ -20,7 +20,8 @@ const maxInput = 256 << 10
 // them. Calls in one session run one after the other.
 //
 // The key of a call without a session belongs to the user, across all sessions. It
-// returns the same call for as long as that call's session is kept.
+// returns the same call for as long as that call's session is kept, and afterwards says
+// that it was deleted, instead of making the call again.
 func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.CallTool) (parley.TurnInfo, error) {
 	none := parley.TurnInfo{}
 	switch {
@@ -79,9 +80,11 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	free := func() {}
 	defer func() { free() }()
 	var id parley.SessionID
+	var had seam.Key
 	for tries := 0; id == ""; tries++ { // twice: another request may take the key between look and append
 		if key.Key != "" {
-			had, err := e.o.Store.Key(ctx, p, "", key.Key)
+			var err error
+			had, err = e.o.Store.Key(ctx, p, "", key.Key)
 			switch {
 			case err == nil && had.Body != key.Body:
 				return none, keyReused(c.Key)
@@ -129,7 +132,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	}
 	s, err := e.ready(ctx, p, id)
 	if err != nil {
-		return none, err
+		return none, madeGone(c.Key, had, err)
 	}
 	if err := s.resupply(ctx, p, a.turn, c.Credentials, c.Client); err != nil {
 		s.release()

@@ -44,6 +44,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/nearest"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -140,7 +141,7 @@ type Engine struct {
 	readings    readings
 	observed    chan Observation
 	resuming    chan struct{}               // at most 8 automatic resumptions at once
-	telling     chan struct{}               // at most maxTelling sessions whose hooks are told of something at once
+	told        tellings                    // guarded by mu
 	going       map[parley.SessionID]bool   // sessions about to go on automatically; guarded by mu
 	bodies      map[parley.Digest]time.Time // when the blob of each app was last stored; guarded by mu
 	inVain      map[parley.TurnID]string    // why this process could not resume a turn; guarded by mu
@@ -197,7 +198,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		o: o, scopes: scopes, bodies: map[parley.Digest]time.Time{}, boot: boot, stop: stop, open: open, shut: shut,
 		entropy:  &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(rand.Reader, 0)},
-		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), telling: make(chan struct{}, maxTelling), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
+		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
 	}
 	e.readings.turns.Slots, e.readings.turns.Each, e.readings.turns.Queued = readSlots, readEach, readQueued
 	e.credentials.hide = func(s parley.SessionID, values []string) { o.Log.Hide(s, values...) }
@@ -302,7 +303,11 @@ func (e *Engine) app(name string) (*scope.Resolved, error) {
 	if why := e.o.Off(name); why != "" {
 		return nil, parley.Errorf(parley.CodeNotFound, "the app %s is off: %s", name, why).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 	}
-	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", parley.Cut(name, 60)).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
+	said := ""
+	if near := nearest.Name(name, names); near != "" {
+		said = "; did you mean " + near + "?"
+	}
+	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q%s", parley.Cut(name, 60), said).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 }
 
 // Models lists the configured models.

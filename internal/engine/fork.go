@@ -11,8 +11,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// ForkedHere is the reason why a turn that was open in the parent is cancelled in a fork.
-const ForkedHere = "the session was forked here"
+// ForkedHere is the reason why a turn that was open in the parent is cancelled in a fork, and
+// ImportedHere why one that was open in an export is cancelled in its import.
+const (
+	ForkedHere   = "the session was forked here"
+	ImportedHere = "the session was imported here"
+)
 
 // Fork makes a new session from the first events of another, with the turns that have
 // ended by then. What was open or queued at that point is cancelled in the fork. The fork
@@ -94,6 +98,9 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	// open or queued in the parent end here, with rows of the fork's own.
 	info := s.view.Info()
 	ix = seam.Index{Session: &info, Turns: ix.Turns, Interactions: ix.Interactions, Blobs: ix.Blobs}
+	if st.Turn != nil { // its app may have been stored with events that the fork has not
+		ix.Blobs = append(ix.Blobs, st.Turn.App)
+	}
 	if c.Key != "" {
 		ix.Keys = []seam.Key{{Key: c.Key, Body: body, Made: s.id}}
 	}

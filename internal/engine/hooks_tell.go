@@ -15,8 +15,33 @@ import (
 // nothing waits for them. They run once, after the commit. They do not run again after a crash,
 // and do not run at all if the server stops first.
 
-// maxTelling limits the number of sessions whose notification hooks run at the same time.
-const maxTelling = 8
+const (
+	// maxTelling limits the number of events whose hooks run at the same time.
+	maxTelling = 8
+	// maxTold limits the number of events that wait for that, and maxToldBytes what they hold.
+	// Further ones are dropped, which the server's log says: hooks that hang must not fill the
+	// memory. A sweep may end a thousand sessions in a moment.
+	maxTold      = 4096
+	maxToldBytes = 16 << 20
+)
+
+// tellings are the events that wait for their hooks to run, the oldest first. Its fields are
+// guarded by the engine's mu.
+type tellings struct {
+	waiting []telling
+	bytes   int
+	running int
+	dropped int // since none waited
+}
+
+type telling struct {
+	session parley.SessionID
+	turn    parley.TurnID
+	at      seam.Scope
+	tools   *scope.Resolved // nil: not open
+	in      hook.Input
+	size    int
+}
 
 // notificationTypes maps what a human is asked to the notification types that hooks of other
 // agents know. Where they have no word, it is ours.
@@ -61,32 +86,72 @@ func (s *session) tellsEnd(how string) {
 }
 
 // tell runs the hooks of a session in the background. A hook's message to people is added to
-// the log of the turn if the turn is still open, otherwise to the server's log.
+// the log of the turn if the turn is still open, otherwise to the server's log. The caller holds
+// the session's lock.
 func (e *Engine) tell(s *session, turn parley.TurnID, in hook.Input) {
+	t := telling{
+		session: s.id, turn: turn, in: in, size: sizeOf(in.Fields),
+		at: seam.Scope{Principal: s.state.Principal(), App: s.state.App, Workspace: s.state.Workspace},
+	}
+	if s.tools != nil {
+		t.tools = s.tools
+	} else if s.run != nil {
+		t.tools = s.run.tools
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closing {
+	q := &e.told
+	switch {
+	case e.closing:
+		return
+	case len(q.waiting) >= maxTold || q.bytes+t.size > maxToldBytes:
+		q.dropped++
+		if q.dropped == 1 {
+			e.o.Logger.Warn("too many events wait for hooks that are slow; the hooks of further ones do not run", "session", t.session, "event", in.Event, "waiting", len(q.waiting))
+		}
 		return
 	}
-	tools := s.tools
-	if tools == nil && s.run != nil {
-		tools = s.run.tools
+	if t.tools != nil {
+		t.tools = t.tools.Share()
 	}
-	if tools != nil {
-		tools = tools.Share()
+	q.waiting = append(q.waiting, t)
+	q.bytes += t.size
+	if q.running < maxTelling {
+		q.running++
+		e.tasks.Go(e.tellAll)
 	}
-	at := seam.Scope{Principal: s.state.Principal(), App: s.state.App, Workspace: s.state.Workspace}
-	id := s.id
-	e.tasks.Go(func() {
-		select {
-		case e.telling <- struct{}{}:
-			defer func() { <-e.telling }()
-		case <-e.boot.Done():
+}
+
+// tellAll runs the hooks of the events that wait, until none does.
+func (e *Engine) tellAll() {
+	for {
+		t, ok := e.nextTelling()
+		if !ok {
+			return
 		}
-		if err := e.telled(id, turn, at, tools, in); err != nil && e.boot.Err() == nil {
-			e.o.Logger.Warn("hooks could not be run", "session", id, "event", in.Event, "err", err)
+		if err := e.telled(t.session, t.turn, t.at, t.tools, t.in); err != nil && e.boot.Err() == nil {
+			e.o.Logger.Warn("hooks could not be run", "session", t.session, "event", t.in.Event, "err", err)
 		}
-	})
+	}
+}
+
+func (e *Engine) nextTelling() (t telling, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := &e.told
+	if len(q.waiting) == 0 {
+		q.running--
+		if q.dropped > 0 {
+			e.o.Logger.Warn("the hooks of some events did not run, because too many events waited for theirs", "events", q.dropped)
+			q.dropped = 0
+		}
+		q.waiting = nil
+		return t, false
+	}
+	t, q.waiting[0] = q.waiting[0], telling{}
+	q.waiting = q.waiting[1:]
+	q.bytes -= t.size
+	return t, true
 }
 
 func (e *Engine) telled(id parley.SessionID, turn parley.TurnID, at seam.Scope, tools *scope.Resolved, in hook.Input) (err error) {

@@ -89,11 +89,9 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		}
 	}
 	events := e.o.Log.Redact(own...)
-	var ix seam.Index
-	for _, ev := range events.Events() {
-		if err := applyIndexed(&s.view, &ix, ev); err != nil {
-			return none, parley.Errorf(parley.CodeOf(err), "event %d of the export: %w", ev.Seq, err)
-		}
+	ix, err := indexAll(ctx, &s.view, events.Events())
+	if err != nil {
+		return none, err
 	}
 	s.state = s.view.Clone() // closing reads the owner from it
 	queue := s.state.Queue
@@ -112,7 +110,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	if events, err = s.offered(app, p, &ix, events); err != nil {
 		return none, err
 	}
-	if events, err = s.cutOff(&ix, events, queue, parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}); err != nil {
+	if events, err = s.cutOff(&ix, events, queue, parley.TurnCancelled{Reason: ImportedHere, By: "imported"}); err != nil {
 		return none, err
 	}
 	named := map[parley.Digest]bool{}

@@ -210,6 +210,39 @@ func TestDirectCallThatMayBeSettled(t *testing.T) {
 	}
 }
 
+// choosy can be asked about other tools, but not about mails.
+type choosy struct{ enginetest.Reconcilable }
+
+func (choosy) Reconciles(tool string) bool { return tool != "mail" }
+
+// TestLostDirectCallOfOneTool: that a service can be asked about other tools does not keep a lost
+// call waiting.
+func TestLostDirectCallOfOneTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app := enginetest.App(func(a *parley.App) { a.Policy.Unattended = true })
+		service := &enginetest.Service{}
+		set := enginetest.With(choosy{enginetest.Reconcilable{Service: service}})
+		first := enginetest.Over(t, mem.New(), service, enginetest.Echo, app, set)
+		dead := make(chan struct{})
+		service.SetGate(func(context.Context, seam.Run) error { <-dead; return errLost })
+		turn, err := mailDirect(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		disk := first.Dies(dead)
+		service.SetGate(nil)
+		r := enginetest.Over(t, disk, service, enginetest.Echo, app, set)
+		defer r.Close()
+		if _, err := r.Engine.Recover(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		endsUnknown(t, r, turn)
+	})
+}
+
 // TestLostDirectCallOfAScope: whether a service can be asked is known only once the scope's tools
 // are open. They are not open when the session is loaded.
 func TestLostDirectCallOfAScope(t *testing.T) {

@@ -123,6 +123,50 @@ func TestMadeOnce(t *testing.T) {
 	})
 }
 
+// TestMadeAndDeleted: a request that comes again after its session was deleted makes nothing. It
+// is told so, by its own key and body only.
+func TestMadeAndDeleted(t *testing.T) {
+	eachStore(t, func(t *testing.T, store seam.Store) {
+		service := &enginetest.Service{}
+		r := enginetest.Over(t, store, service, enginetest.Echo, enginetest.App())
+		s := r.Session()
+		r.Await(r.Send(s.ID, "one").ID)
+		kinds := ofEachKind(t, r, s.ID)
+		kinds["call"] = func(r *enginetest.Rig, key string) (parley.SessionInfo, error) {
+			turn, err := r.Engine.CallTool(ctx, enginetest.User, parley.CallTool{App: "test", Name: "mail", Input: []byte(`{"text":"a"}`), Key: key})
+			return parley.SessionInfo{ID: turn.SessionID}, err
+		}
+		for name, do := range kinds {
+			made, err := do(r, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Engine.Delete(ctx, enginetest.User, made.ID); err != nil {
+				t.Fatal(err)
+			}
+			before := sessionsIn(t, store)
+			for range 2 {
+				if again, err := do(r, name); code(err) != parley.CodeDeleted || !strings.Contains(err.Error(), string(made.ID)) {
+					t.Errorf("%s again: %s, %v", name, again.ID, err)
+				}
+			}
+			if n := sessionsIn(t, store); n != before {
+				t.Errorf("%s again makes %d sessions", name, n-before)
+			}
+			if _, err := do(r, name+" anew"); err != nil {
+				t.Errorf("%s with another key: %v", name, err)
+			}
+		}
+		if _, _, err := r.Engine.Create(ctx, enginetest.User, parley.CreateSession{App: "test", Title: "another", Key: "create"}); code(err) != parley.CodeKeyReused {
+			t.Errorf("another body under the key: %v", err)
+		}
+		if _, _, err := r.Engine.Create(ctx, parley.Principal{User: "bob", Org: "acme"}, parley.CreateSession{App: "test", Key: "create"}); err != nil {
+			t.Errorf("another user's request: %v", err)
+		}
+		r.Close()
+	})
+}
+
 // TestMadeInDoubt: the store is lost in the middle of the commit. A caller with a key is told to
 // ask again, which gives one session after a restart. A caller without a key is told where to look.
 func TestMadeInDoubt(t *testing.T) {

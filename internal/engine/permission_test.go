@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
 )
 
 // TestWriteInFlight checks the outcome of a write whose turn is stopped, whose time is up or
@@ -107,6 +109,43 @@ func TestUnknownIsPutBeforeTheHuman(t *testing.T) {
 			})
 		})
 	}
+}
+
+// letters is a service whose mails have a subject.
+type letters struct{ *enginetest.Service }
+
+func (l letters) Tools(ctx context.Context) ([]parley.ToolDecl, error) {
+	decls, err := l.Service.Tools(ctx)
+	decls = slices.Clone(decls)
+	for i := range decls {
+		decls[i].Subject = "{text}"
+	}
+	return decls, err
+}
+
+// TestUnknownNamesItsSubject: of two such questions in a list one can tell which is which, and
+// nothing says that the call was sent, which nobody knows.
+func TestUnknownNamesItsSubject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := &enginetest.Service{}
+		service.SetGate(func(context.Context, seam.Run) error { return errors.New("connection reset") })
+		post := letters{service}
+		app := enginetest.App(func(a *parley.App) { a.Tools, _ = post.Tools(ctx) })
+		r := enginetest.Over(t, mem.New(), service, mailer("mail"), app, enginetest.With(post))
+		defer r.Close()
+		r.Await(r.Send(r.Session().ID, "go").ID)
+		open, err := r.Engine.Interactions(ctx, enginetest.User, 10)
+		if err != nil || len(open) != 1 {
+			t.Fatalf("got %+v, %v", open, err)
+		}
+		if got, want := open[0].Title, "Did mail take effect: hi?"; got != want {
+			t.Errorf("the title is %q, want %q", got, want)
+		}
+		if got := open[0].Text; strings.Contains(got, "was sent") || !strings.Contains(got, "connection reset") {
+			t.Errorf("the text is %q", got)
+		}
+	})
 }
 
 func asking(a *parley.App) {

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -13,8 +15,35 @@ import (
 // wishOf is a call as policy sees it, including what its tool says it would act on.
 func wishOf(box *toolbox.Box, d parley.ToolDecl, effect parley.Effect, input []byte) policy.Wish {
 	w := policy.Wish{Decl: d, Effect: effect, Subject: d.SubjectOf(input)}
+	if d.Path != "" {
+		var file string
+		if file, input = reached(d.Path, input); file != "" {
+			w.Subject = d.SubjectOf(input)
+			w.Guarded = effect != parley.EffectRead && files.Guarded(file)
+		}
+	}
 	w.Reaches, w.Scoped = box.Reaches(d.Name, input)
 	return w
+}
+
+// reached returns the file that an input names, and the input with its path in the one form that
+// rules see. "" means that the path cannot be followed; the call will be refused.
+func reached(field string, input []byte) (string, []byte) {
+	var fields map[string]any
+	if json.Unmarshal(input, &fields) != nil {
+		return "", input
+	}
+	name, _ := fields[field].(string)
+	file, err := files.Clean(name)
+	if err != nil {
+		return "", input
+	}
+	fields[field] = file
+	clean, err := json.Marshal(fields)
+	if err != nil {
+		return "", input
+	}
+	return file, clean
 }
 
 // maxReach limits what one rule names, in bytes, because rules are part of the session.

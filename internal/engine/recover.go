@@ -16,7 +16,8 @@ import (
 // maxAutoResumes is how often in a row a turn is resumed automatically in vain: without a
 // reply of a model or the end of a tool call, or only to another call of the tool that was
 // running when the server stopped (see [parley.Turn.InVain]). A turn that crashes the
-// process would otherwise do so for ever. What gets further is limited by its budgets.
+// process would otherwise do so for ever. What gets further is limited by its budgets, or
+// waits for somebody to answer what became of a write.
 const maxAutoResumes = 2
 
 // Recover finds the turns that a crash left open, or queued behind an open one, except

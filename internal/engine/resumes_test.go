@@ -161,6 +161,69 @@ func TestProgressIsNoCrashLoop(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsProgress: a turn whose attempts are used up when a person says what became of its
+// lost write is resumed again when the server stops after that, and not more often than before.
+func TestAnAnswerIsProgress(t *testing.T) {
+	t.Parallel()
+	for _, choice := range []string{parley.ChoiceAgain, parley.ChoiceDidNot, parley.ChoiceLeave} {
+		t.Run(choice, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				model := func(ctx context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
+					if len(enginetest.Results(r)) > 0 { // what was found out about the mail
+						<-ctx.Done()
+						return seam.Reply{}, ctx.Err()
+					}
+					return seam.Reply{Parts: []parley.Part{enginetest.Call("mail", map[string]string{"text": "hi"})}}, nil
+				}
+				app := enginetest.App(auto, func(a *parley.App) { a.Budgets.MaxDurationMS = time.Hour.Milliseconds() })
+				r := enginetest.New(t, model, app)
+				r.Service.SetGate(func(ctx context.Context, _ seam.Run) error {
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				id := r.Session().ID
+				one := r.Send(id, "go")
+				time.Sleep(time.Second)
+				stops := func(times int) {
+					t.Helper()
+					for range times {
+						r = crash(t, r, model, app)
+						recovered(t, r)
+						time.Sleep(time.Second * 5 / 2) // it is resumed, and finds out what became of the mail
+					}
+				}
+				stops(2)
+				time.Sleep(time.Minute)
+				open, err := r.Engine.Interactions(ctx, enginetest.User, 10)
+				if err != nil || len(open) != 1 || open[0].Kind != parley.KindUnknown {
+					t.Fatalf("got %+v, %v", open, err)
+				}
+				if _, err := r.Engine.Answer(ctx, enginetest.User, open[0].ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: choice}}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				stops(3)
+				defer func() { r.Close() }()
+				got, reason := promises(r.Log(id))
+				want := []string{"resumes", "resumed", "resumes", "resumed", "resumes", "resumed", "resumes", "resumed", "stays"}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("interruptions (-want +got):\n%s", diff)
+				}
+				if !strings.Contains(reason, "resumed automatically twice") {
+					t.Errorf("the reason is %q", reason)
+				}
+				if row, err := r.Store.Turn(ctx, enginetest.User, one.ID); err != nil || row.Status != parley.StatusInterrupted {
+					t.Errorf("the turn is %s, %v", row.Status, err)
+				}
+				if err := enginetest.CheckLog(r.Log(id)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestBeforeItGoesOn: a user acts between the interruption of a turn and its automatic
 // resumption, and then the server crashes again.
 func TestBeforeItGoesOn(t *testing.T) {

@@ -272,7 +272,7 @@ func (e *Engine) checkSend(c parley.Send) error {
 	case strings.TrimSpace(c.Message) == "":
 		return parley.Errorf(parley.CodeInvalid, "message is empty").WithField("message").WithHint("say something")
 	case len(c.Message) > most:
-		return tooLong("message", most, "bytes").WithHint("send less, or send it in several messages")
+		return parley.Errorf(parley.CodeTooLarge, "message is longer than %s", sizeText(most)).WithField("message").WithHint("send less, or send it in several messages")
 	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
 		return tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	case len(c.Attachments) > maxAttachments:

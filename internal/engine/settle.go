@@ -49,8 +49,9 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 			}
 		}
 		left := c.Deadline.Add(settleLate).Sub(h.Now())
+		over := left <= 0 || h.over(t, c) // before it is asked: what ends meanwhile is asked about again
 		res := h.asked(ctx, t, c)
-		if left <= 0 || h.over(t, c) || res.Outcome == parley.OutcomeOK {
+		if over || res.Outcome == parley.OutcomeOK {
 			return h.end(ctx, toolbox.Result{ToolResult: res})
 		}
 		if err := h.s.e.rest(ctx, left); err != nil {

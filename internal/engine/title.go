@@ -33,12 +33,19 @@ func permissionTitle(box *toolbox.Box, d parley.ToolDecl, input []byte, reaches 
 	return asked + on(subjectOf(d, input), reaches, maxTitled) + "?", detail
 }
 
-// wordUnknown puts the question what became of a call into the words of its tool.
+// wordUnknown puts the question what became of a call into the words of its tool, or names its
+// subject.
 func (h *host) wordUnknown(s *session, in *parley.Interaction) {
 	box := h.r.box
 	words := box.Words(in.Tool, in.Input)
 	d, there := box.Decl(in.Tool)
-	if words == "" || !there {
+	if !there {
+		return
+	}
+	if words == "" {
+		if subject := subjectOf(d, in.Input); subject != "" {
+			in.Title = "Did " + in.Tool + " take effect: " + subject + "?"
+		}
 		return
 	}
 	first, size := utf8.DecodeRuneInString(words)

@@ -170,7 +170,7 @@ func (s *session) starting(box *toolbox.Box, c *parley.Tool, decl parley.ToolDec
 	reaches, _ := box.Reaches(c.Name, input)
 	begun := parley.ToolStarted{
 		Reaches: reaches,
-		Call:    c.Call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1, Run: decl.Run,
+		Call:    c.Call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1, Run: decl.Run, Web: decl.Web,
 	}
 	if begun.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
 		begun.Redacted = c.EditCut
@@ -384,6 +384,9 @@ func (s *session) outcome(c *parley.Tool, r toolbox.Result, k kept, report parle
 		}
 		events = append(events, parley.NewEvent(turn, c.Agent, parley.ArtifactStored{ArtifactRef: ref, Call: c.Call}))
 	}
+	if len(r.Saved) > 0 {
+		events = append(events, parley.NewEvent(turn, c.Agent, parley.FilesSaved{Call: c.Call, Files: r.Saved}))
+	}
 	took := s.e.now().Sub(c.StartedAt).Milliseconds()
 	return append(events, parley.NewEvent(turn, c.Agent, parley.ToolEnded{
 		ToolResult: r.ToolResult, Name: c.Name, Effect: c.Effect, TookMS: took, Report: report,
@@ -524,7 +527,7 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	return seam.Run{
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: d.Call.Input, Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
-		Principal: h.r.owner, Session: s.id, App: h.r.app.Name, ReadOnly: h.r.readOnly,
+		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, ReadOnly: h.r.readOnly,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},

@@ -162,7 +162,7 @@ func (s *Set) service(level Level, e hook.Entry) func(ctx context.Context, messa
 // subject returns what a person approves about a hook of a user or workspace, including the
 // current content of its files.
 func (s *Set) subject(level Level, f foundHook) approval.Subject {
-	about := approval.Subject{Kind: parley.ApprovalHook, Level: f.Level, File: f.File, Name: f.Entry.Name, Runs: f.Entry.Runs}
+	about := approval.Subject{Kind: parley.ApprovalHook, Level: f.Level, File: f.File, Name: f.Entry.Name, Runs: f.Entry.Runs, Remote: f.Entry.URL != ""}
 	folder, end, err := s.open(f.Level)
 	if err != nil {
 		about.Wrong = err

@@ -116,6 +116,14 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestCommandOnly: a command with a URL beside it runs as it was shown; the URL is not called.
+func TestCommandOnly(t *testing.T) {
+	f := hook.Parse([]byte(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"true","url":"http://localhost/x"}]}]}}`))
+	if len(f.Entries) != 1 || f.Entries[0].Runs != "true" || f.Entries[0].URL != "" {
+		t.Errorf("got %+v", f.Entries)
+	}
+}
+
 // TestNames: people tell hooks apart by the script that runs, not by the shell or an argument.
 func TestNames(t *testing.T) {
 	t.Parallel()

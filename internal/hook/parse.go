@@ -195,6 +195,7 @@ func (p *parser) entry(at string, raw json.RawMessage, matcher string, m matcher
 		u, _ := url.Parse(h.URL)
 		e.Runs, e.Name = h.URL, u.Hostname()
 	} else {
+		e.URL = "" // only a hook of type http is called
 		e.Runs = strings.Join(append([]string{h.Command}, h.Args...), " ")
 		e.Name = nameOf(e.Runs)
 	}

@@ -160,8 +160,17 @@ func TestAwaitThroughACrash(t *testing.T) {
 		}
 		rig := enginetest.New(t, hangs, app)
 		turn := rig.Send(rig.Session().ID, "mail").ID
+		heard := make(chan struct{}) // the first answer; until then the turn does not end, however late that is
+		answers := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+			select {
+			case <-heard:
+				return mailer(ctx, r, say)
+			case <-ctx.Done():
+				return seam.Reply{}, ctx.Err()
+			}
+		}
 		var done <-chan struct{}
-		for _, model := range []enginetest.Model{hangs, mailer} { // the second resumption comes after a pause
+		for _, model := range []enginetest.Model{hangs, answers} { // the second resumption comes after a pause
 			<-asked
 			rig.Kill()
 			rig.Mem.SetFaults(mem.Faults{})
@@ -180,6 +189,7 @@ func TestAwaitThroughACrash(t *testing.T) {
 		if diff := cmp.Diff(map[string]any{"status": "running"}, c.call("test.await_continuation", args{"continuation_id": turn, "timeout_ms": 0})); diff != "" {
 			t.Error(diff)
 		}
+		close(heard)
 		got := c.call("test.await_continuation", args{"continuation_id": turn})
 		if diff := cmp.Diff(map[string]any{"status": "completed", "response": map[string]any{"finalMessage": "done: mailed hi"}}, got); diff != "" {
 			t.Error(diff)

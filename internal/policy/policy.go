@@ -17,6 +17,9 @@ type Wish struct {
 	Subject string   // what the call is about, see [parley.ToolDecl]
 	Scoped  bool     // what it reaches counts, too
 	Reaches []string // what a scoped call reaches; empty: unknown
+	// Guarded says that what the call changes decides what agents are told or what runs. Then a
+	// person confirms each call, whatever rules and modes say.
+	Guarded bool
 	// ReadOnly says that the app's file lets nobody change the workspace.
 	ReadOnly bool
 }
@@ -55,6 +58,12 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	if why := barred(app.Policy, s.Policy, w); why != "" {
 		return parley.Deny, why
 	}
+	if v := afterWeb(app, s, w.Decl); rank(v) > rank(verdict) {
+		return v, webSays
+	}
+	if w.Guarded && rank(verdict) < rank(parley.Confirm) {
+		return parley.Confirm, guarded
+	}
 	if verdict == parley.Ask {
 		for _, r := range s.Rules {
 			if r.Verdict == parley.Allow && matches(r, w) && covers(r, w) {
@@ -66,6 +75,25 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 		}
 	}
 	return verdict, reason
+}
+
+const webSays = "pages of the web, which may have asked for it, were read in this turn"
+
+// afterWeb is the verdict on a call if it would tell somebody outside something and the turn has
+// content of the web; else Allow. What has to be asked is confirmed, so that no rule, hook or
+// mode answers for the human, bypassPermissions included: they trust the agent, not the authors
+// of pages.
+func afterWeb(app *parley.App, s *parley.Session, d parley.ToolDecl) parley.Verdict {
+	if !d.Outward || s.Turn == nil || !s.Turn.Web {
+		return parley.Allow
+	}
+	switch v := app.Policy.Narrowed(s.Policy).OutwardAfterWeb; v {
+	case parley.Allow:
+		return parley.Allow
+	case "", parley.Ask, parley.Confirm:
+		return parley.Confirm
+	}
+	return parley.Deny
 }
 
 // ReadOnly are rules with which an app is judged as in a session whose workspace is
@@ -81,6 +109,8 @@ func ReadOnly(tools []parley.ToolDecl) []parley.Rule {
 }
 
 const readOnly = "the session's workspace is read-only"
+
+const guarded = "the file decides what agents are told, or what runs"
 
 const inPlan = "the session is in plan mode: nothing is changed"
 

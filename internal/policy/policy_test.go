@@ -71,6 +71,31 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestGuarded: no rule, grant or mode answers for a person where a file decides what agents are told.
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	edit := parley.ToolDecl{Name: "Write", Effect: parley.EffectWrite, Edits: true}
+	app := parley.App{Policy: parley.Policy{
+		Rules: []parley.Rule{{Verdict: parley.Allow, Effect: parley.EffectWrite}, {Verdict: parley.Deny, Tool: "Erase"}},
+		Modes: []parley.PermissionMode{parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions},
+	}}
+	granted := []parley.Rule{{Verdict: parley.Allow, Tool: "Write"}}
+	for _, mode := range []parley.PermissionMode{"", parley.ModeAcceptEdits, parley.ModeBypassPermissions} {
+		w := wishOf(edit, parley.EffectWrite, nil)
+		if got, _ := policy.Judge(&app, &parley.Session{Mode: mode, Rules: granted}, w); got != parley.Allow {
+			t.Errorf("%q, any other file: %s", mode, got)
+		}
+		w.Guarded = true
+		if got, why := policy.Judge(&app, &parley.Session{Mode: mode, Rules: granted}, w); got != parley.Confirm || why == "" {
+			t.Errorf("%q: %s, %q", mode, got, why)
+		}
+		w.Decl.Name = "Erase"
+		if got, _ := policy.Judge(&app, &parley.Session{Mode: mode, Rules: granted}, w); got != parley.Deny {
+			t.Errorf("%q, denied: %s", mode, got)
+		}
+	}
+}
+
 func wishOf(d parley.ToolDecl, effect parley.Effect, input []byte) policy.Wish {
 	return policy.Wish{Decl: d, Effect: effect, Subject: d.SubjectOf(input)}
 }

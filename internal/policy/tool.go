@@ -60,6 +60,9 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	if !some && effect != parley.EffectRead {
 		verdict = parley.Ask
 	}
+	if v := afterWeb(app, s, d); attended && rank(v) > rank(verdict) { // else what is offered would change within the turn
+		verdict, reason = v, webSays
+	}
 	if verdict == parley.Ask && (mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && d.Edits) {
 		return parley.Allow, ""
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/model/scripted"
 	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/shell"
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
@@ -30,10 +31,12 @@ func newApp(f *flags) *cobra.Command {
 		Use: "check [FOLDER or NAME]", Short: "Read an app as the server would, and report every mistake", Args: cobra.MaximumNArgs(1),
 		Long: `Read an app as the server would, and report every mistake with its file and line, as
 FILE:LINE: what is wrong. The app is a folder, or the name of an app that the settings
-know. Without one it reads every app that the server would serve. With --json it prints {"ok", "apps", "mistakes"}: the names of the apps that are
-right, and file, line and text of each mistake.
+know. Without one it reads every app that the server would serve. With --json it prints {"ok", "apps", "mistakes", "warnings"}: the names of the apps that are
+right, and file, line and text of each mistake and each warning. A tool that only a rule names,
+of the policy or of the script, is a mistake here and a warning in the server's log. What can
+be known only while the app runs is a warning here, too.
 
-Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
+Exit codes: 0 all is right, or there are only warnings, 1 there are mistakes, 2 wrong usage or settings.`,
 		Example: `  parley app check my-apps/mine
   parley app check --apps my-apps --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,7 +53,7 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 					return usage(err)
 				}
 			}
-			fine, wrong, err := f.kit.check(s, newLogger(s, cmd.ErrOrStderr()))
+			fine, wrong, unsure, err := f.kit.check(s, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
 				return usage(err)
 			}
@@ -60,9 +63,9 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 				for _, a := range fine {
 					names = append(names, a.Name)
 				}
-				err = printJSON(out, map[string]any{"ok": len(wrong) == 0, "apps": names, "mistakes": append([]config.Mistake{}, wrong...)})
+				err = printJSON(out, map[string]any{"ok": len(wrong) == 0, "apps": names, "mistakes": append([]config.Mistake{}, wrong...), "warnings": append([]config.Mistake{}, unsure...)})
 			} else {
-				err = printChecked(cmd, fine, wrong)
+				err = printChecked(cmd, fine, wrong, unsure)
 			}
 			if err != nil || len(wrong) == 0 {
 				return err
@@ -99,12 +102,12 @@ func (k *kit) only(s config.Settings, arg, dir string) (config.Settings, error) 
 	}
 	hint := "give the folder of an app.yaml; parley app new makes one"
 	if inside, _ := fs.Glob(os.DirFS(dir), "*/app.yaml"); len(inside) > 0 {
-		hint = "it is a folder of apps: check one of them, or all with parley app check --apps " + quoted(arg)
+		hint = "it is a folder of apps: check one of them, or all with parley app check --apps " + shell.Quote(arg, "")
 	}
 	return s, parley.Errorf(parley.CodeInvalid, "%s has no app.yaml", dir).WithHint("%s", hint)
 }
 
-func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake) error {
+func printChecked(cmd *cobra.Command, fine []parley.App, wrong, unsure []config.Mistake) error {
 	out := cmd.OutOrStdout()
 	style := terminal(cmd).Style(out)
 	for _, a := range fine {
@@ -121,28 +124,35 @@ func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake)
 			return err
 		}
 	}
+	for _, m := range unsure {
+		m.Text = "warning: " + m.Text
+		if _, err := fmt.Fprintln(out, m); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // check reads the apps named in s. Its error is about the settings only.
-func (k *kit) check(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []config.Mistake, err error) {
+func (k *kit) check(s config.Settings, log *slog.Logger) (fine []parley.App, wrong, unsure []config.Mistake, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if s.Model == "" {
 		if s.Models.Default, s.Models.Hosted, err = answers.defaultModel(); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	list, err := s.ReadApps(k.folders, k.known())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	p := &plan{kit: k, settings: s, models: answers, red: redact.New(knownSecrets(s)...), asks: true}
 	defer p.close()
 	for _, r := range list {
-		one, bad := p.check(r, log)
+		one, bad, doubts := p.check(r, log)
+		unsure = append(unsure, doubts...)
 		if wrong = append(wrong, bad...); len(bad) == 0 {
 			fine = append(fine, one)
 		}
@@ -153,18 +163,19 @@ func (k *kit) check(s config.Settings, log *slog.Logger) (fine []parley.App, wro
 		}
 	}
 	if len(wrong) == 0 && len(fine) == 0 {
-		return nil, nil, parley.Errorf(parley.CodeInvalid, "there is no app to check")
+		return nil, nil, nil, parley.Errorf(parley.CodeInvalid, "there is no app to check")
 	}
-	return fine, wrong, nil
+	return fine, wrong, unsure, nil
 }
 
 // check reports everything that can be found wrong with one app without running it. An
-// unreadable part hides as little as possible of the rest.
-func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong []config.Mistake) {
+// unreadable part hides as little as possible of the rest. Names in rules that the app does not have
+// are mistakes only if p.asks. The server logs them instead, because it can serve the app.
+func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong, unsure []config.Mistake) {
 	wrong = mistakesOf(r.Err, config.Mistake{File: r.Name})
 	a := r.App
 	if a == nil {
-		return one, wrong
+		return one, wrong, nil
 	}
 	add := func(err error, at string) {
 		if err != nil {
@@ -190,6 +201,13 @@ func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong []c
 		if err == nil {
 			one, err = a.Resolve(box.Decls(), unknown...)
 			add(err, "agents")
+			if p.asks {
+				var strange []config.Mistake
+				strange, unsure = a.Strange(one, box.Decls(), unknown, scriptNames(a)...)
+				wrong = append(wrong, strange...)
+			} else if err == nil {
+				warnStrange(a, one, box.Decls(), unknown, log)
+			}
 		}
 	}
 	script := p.script(a)
@@ -208,11 +226,39 @@ func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong []c
 	if len(wrong) == 0 {
 		add(p.models.host(&one, p.settings.Data, p.there), "model")
 	}
-	slices.SortStableFunc(wrong, func(x, y config.Mistake) int {
-		return cmp.Or(strings.Compare(x.File, y.File), x.Line-y.Line)
-	})
-	return one, slices.Compact(wrong)
+	for _, list := range [][]config.Mistake{wrong, unsure} {
+		slices.SortStableFunc(list, func(x, y config.Mistake) int {
+			return cmp.Or(strings.Compare(x.File, y.File), x.Line-y.Line)
+		})
+	}
+	return one, slices.Compact(wrong), slices.Compact(unsure)
 }
+
+// scriptNames returns the tools and agents that the rules of an app's script name.
+func scriptNames(a *config.App) (list []config.Named) {
+	if a.Script == "" {
+		return nil
+	}
+	raw, err := fs.ReadFile(a.Files, a.Script)
+	if err != nil {
+		return nil // which is said already
+	}
+	for _, n := range scripted.Names(raw) {
+		list = append(list, config.Named{At: n.At, File: scriptFile(a), Line: n.Line, By: n.By, Tool: n.Tool, Agent: n.Agent})
+	}
+	return list
+}
+
+// warnStrange logs the names in an app's rules that the app does not have.
+func warnStrange(a *config.App, resolved parley.App, decls []parley.ToolDecl, unknown []string, log *slog.Logger) {
+	wrong, _ := a.Strange(resolved, decls, unknown, scriptNames(a)...)
+	for _, m := range wrong {
+		log.Warn("a rule of an app names what the app does not have", "app", a.Name, "rule", m.String())
+	}
+}
+
+// scriptFile is the name of an app's script in messages.
+func scriptFile(a *config.App) string { return path.Join(filepath.ToSlash(a.Where), a.Script) }
 
 // sameKey reports whether two mistakes are about the same key of the same file.
 func sameKey(a, b config.Mistake) bool {
@@ -231,7 +277,7 @@ func (p *plan) script(a *config.App) (wrong []config.Mistake) {
 		return nil // which is said already
 	}
 	for _, m := range scripted.Check(raw) {
-		wrong = append(wrong, config.Mistake{File: path.Join(filepath.ToSlash(a.Where), a.Script), Line: m.Line, Text: m.Text})
+		wrong = append(wrong, config.Mistake{File: scriptFile(a), Line: m.Line, Text: m.Text})
 	}
 	return wrong
 }

@@ -2,7 +2,9 @@ package program_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,5 +117,105 @@ func TestAppCheck_of_what_is_no_app(t *testing.T) {
 	code, out, errs := p.run("app", "check", filepath.Join(p.dir, "apps", "mine"))
 	if code != 1 || !strings.Contains(out, "script: script.yaml is missing") || strings.Count(out, "\n") != 1 {
 		t.Errorf("a missing script: exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestAppCheck_of_names: the rules of policy and script name tools and agents. What the app does not
+// have is a mistake with its line and the nearest name. What may exist while it runs is a warning.
+func TestAppCheck_of_names(t *testing.T) {
+	t.Parallel()
+	const agents = `agents:
+  lead: {prompt: lead.md, tools: [read_slack_mock], handoffs: [helper]}
+  helper: {prompt: lead.md, tools: [read_notion_mock]}
+  other: {prompt: lead.md}
+entry: lead
+tools: {slack: {}, notion: {}%s}
+script: script.yaml
+`
+	const fine = "agents:\n  lead: [{say: hello}]\n"
+	for name, c := range map[string]struct {
+		app, script     string
+		tools           string // more toolsets
+		wrong, warnings []string
+	}{
+		"what the app has": {
+			"policy:\n  rules:\n    - {verdict: deny, tool: read_slack_mock}\n    - {verdict: ask, tool: 'read_notion_mock(*)'}\n    - {verdict: deny, tool: 'nothing_*'}\n    - {verdict: allow, effect: read}\n",
+			"agents:\n  memory: [{say: short}]\n  lead: [{call: [{tool: read_slack_mock}]}, {handoff: {to: helper}}]\n", "", nil, nil,
+		},
+		"rules": {
+			"policy:\n  rules:\n    - verdict: deny\n      tool: read_slak_mock\n    - {verdict: deny, tool: 'read_*_mock'}\n    - {verdict: deny, tool: 'write_all(a*)'}\n", fine, "",
+			[]string{
+				`app.yaml:11: policy.rules[0].tool: there is no tool "read_slak_mock"; did you mean read_slack_mock?`,
+				`app.yaml:12: policy.rules[1].tool: there is no tool "read_*_mock"; a * stands for any letters only at the end of a name`,
+				`app.yaml:13: policy.rules[2].tool: there is no tool "write_all"; known are read_notion_mock, read_slack_mock`,
+			},
+			nil,
+		},
+		"a script": {
+			"", `agents:
+  lead:
+    - when: .Handed
+      call: [{tool: read_slack_mock}, {tool: read_slack_mok}]
+    - call:
+        - tool: read_notion_mock
+    - handoff: {to: helpr}
+    - {handoff: {to: other}}
+  laed:
+    - say: hello
+`, "", []string{
+				`script.yaml:4: agents.lead[0].call[1].tool: there is no tool "read_slack_mok"; did you mean read_slack_mock?`,
+				`script.yaml:6: agents.lead[1].call[0].tool: lead does not have the tool read_notion_mock; list it in agents.lead.tools`,
+				`script.yaml:7: agents.lead[2].handoff.to: there is no agent "helpr"; did you mean helper?`,
+				`script.yaml:8: agents.lead[3].handoff.to: lead cannot hand over to other; list it in agents.lead.handoffs`,
+				`script.yaml:9: agents.laed: there is no agent "laed"; did you mean lead?`,
+			}, nil,
+		},
+		"tools of callers": {
+			"caller_tools: {}\npolicy: {rules: [{verdict: deny, tool: opn_page}]}\n", fine, "", nil,
+			[]string{`app.yaml:9: warning: policy.rules[0].tool: there is no tool "opn_page", unless a caller brings it; known are read_notion_mock, read_slack_mock`},
+		},
+		"servers of users": {
+			"workspaces: {}\npolicy:\n  rules: [{verdict: deny, tool: mcp__x__y}, {verdict: deny, tool: mcp_x}]\n", fine, "",
+			[]string{`app.yaml:10: policy.rules[1].tool: there is no tool "mcp_x"; known are Skill, read_notion_mock, read_slack_mock`},
+			[]string{`app.yaml:10: warning: policy.rules[0].tool: whether there is a tool "mcp__x__y" is known only while the app runs`},
+		},
+		"services": {
+			"policy:\n  allowlisted_services: [light.turn_on]\n", fine, "", nil,
+			[]string{`app.yaml:9: warning: policy.allowlisted_services: has no effect: no tool of this app acts on such services`},
+		},
+		"a server where users log in": {
+			"# a comment\npolicy: {rules: [{verdict: deny, tool: mcp__crm__delete}]}\n", fine, ", mcp: [{name: crm, url: 'https://crm.example.com/mcp', auth: {login: {}}}]", nil,
+			[]string{`app.yaml:9: warning: policy.rules[0].tool: whether there is a tool "mcp__crm__delete" is known only while the app runs`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			dir := filepath.Join(p.dir, "mine")
+			p.write(filepath.Join(dir, "app.yaml"), fmt.Sprintf(agents, c.tools)+c.app)
+			p.write(filepath.Join(dir, "script.yaml"), c.script)
+			p.write(filepath.Join(dir, "lead.md"), "Lead.")
+			p.write(filepath.Join(dir, "data", "mock_slack.json"), `{"messages": []}`)
+			p.write(filepath.Join(dir, "data", "mock_notion.json"), `{"pages": []}`)
+			var want []string
+			if len(c.wrong) == 0 {
+				want = append(want, "ok  mine: 3 agents, 2 tools, model scripted/mine")
+			}
+			for _, line := range slices.Concat(c.wrong, c.warnings) {
+				want = append(want, dir+"/"+line)
+			}
+			code, out, errs := p.run("app", "check", dir)
+			if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(out), "\n")); diff != "" || code != min(len(c.wrong), 1) {
+				t.Errorf("exit %d %s(-want +got):\n%s", code, errs, diff)
+			}
+			var r struct {
+				OK                 bool
+				Mistakes, Warnings []struct{ Text string }
+			}
+			code, out, _ = p.run("app", "check", "--json", dir)
+			if err := json.Unmarshal([]byte(out), &r); err != nil || r.OK != (len(c.wrong) == 0) || len(r.Mistakes) != len(c.wrong) || len(r.Warnings) != len(c.warnings) || code != min(len(c.wrong), 1) {
+				t.Errorf("--json: exit %d, %v\n%s", code, err, out)
+			}
+		})
 	}
 }

@@ -86,7 +86,7 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		{"a field twice", "POST", turns, `{"message":"a","message":"b"}`, nil, 400, parley.CodeInvalid, `"message" is given twice`},
 		{"a field twice inside", "POST", turns, `{"message":"a","budgets":{"max_steps":1,"max_steps":2}}`, nil, 400, parley.CodeInvalid, `"budgets.max_steps" is given twice`},
 		{"a field twice for the chat", "POST", "/chat", `{"session_id":"a","message":"a","session_id":"b"}`, nil, 400, parley.CodeInvalid, `"session_id" is given twice`},
-		{"a name in other letters", "POST", turns, `{"MESSAGE":"a"}`, nil, 400, parley.CodeInvalid, `"message" is missing`},
+		{"a name in other letters", "POST", turns, `{"MESSAGE":"a"}`, nil, 400, parley.CodeInvalid, `"MESSAGE" is not known here; did you mean message?`},
 		{"a name in other letters beside", "POST", turns, `{"message":"a","Message":"b"}`, nil, 400, parley.CodeInvalid, `"Message"`},
 		{"a name in other letters for the chat", "POST", "/chat", `{"session_id":"a","Message":"a"}`, nil, 400, parley.CodeInvalid, `"Message"`},
 		{"no UTF-8", "POST", turns, "{\"message\":\"a\xffb\"}", nil, 400, parley.CodeInvalid, `"message" is not text in UTF-8`},

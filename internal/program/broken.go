@@ -120,6 +120,7 @@ func (p *plan) resolve(log *slog.Logger) error {
 			delete(p.opened, read.Name)
 			continue
 		}
+		warnStrange(read.App, resolved, box.Decls(), p.unknown[read.Name], log)
 		p.read, p.apps, p.resolved = append(p.read, read), append(p.apps, read.App), append(p.resolved, resolved)
 		p.boxes[read.Name] = box
 		p.latest.Store(read.Name, read.App)

@@ -25,7 +25,7 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 	none := map[string]string{
 		filepath.Join(p.dir, "typo"): " does not exist",
 		other:                        " holds no sessions",
-		file:                         ": not a directory",
+		file:                         " is a file",
 		filepath.Join(file, "data"):  ": not a directory",
 		loop:                         ": too many levels of symbolic links", // like an unreadable folder, it is not reported as empty
 	}
@@ -101,8 +101,37 @@ func TestRun_of_an_app_that_is_off(t *testing.T) {
 		t.Errorf("doctor: exit %d\n%s%s", code, out, errs)
 	}
 	p = newPlace(t)
-	if code, _, errs := p.run("run", "--app", "home", "hello"); code != 1 || !strings.Contains(errs, "the app home is off: the setting enabled does not name it") {
+	if code, _, errs := p.run("run", "--app", "home", "hello"); code != 2 || !strings.Contains(errs, "the app home is off: the setting enabled does not name it") {
 		t.Errorf("not enabled: exit %d\n%s", code, errs)
+	}
+}
+
+// TestRun_of_no_app: a wrong name of an app is wrong usage, with the nearest name, wherever a command
+// takes one.
+func TestRun_of_no_app(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if code, _, errs := p.run("run", "--app", "chaos", "What is the final spec for the login?"); code != 0 {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	for _, args := range [][]string{{"run", "--app", "choas", "hello"}, {"mcp", "--app", "choas"}, {"session", "list", "--app", "choas"}} {
+		if code, out, errs := p.run(args...); code != 2 || out != "" || !strings.Contains(errs, `there is no app "choas"; did you mean chaos?`) || !strings.Contains(errs, "apps here: chaos") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+}
+
+// TestDataFolder_that_is_a_file: every command says the same of a data folder that is a file.
+func TestDataFolder_that_is_a_file(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.data = filepath.Join(p.dir, "file")
+	p.write(p.data, "")
+	for _, args := range [][]string{{"run", "hello"}, {"serve", "--addr", "127.0.0.1:0"}, {"session", "list"}, {"session", "why", "last"}, {"doctor"}} {
+		code, out, errs := p.run(args...)
+		if said := out + errs; code != 1 || strings.Count(said, p.data) != 1 || !strings.Contains(said, "the data folder "+p.data+" is a file\n") || !strings.Contains(said, "name another with --data or PARLEY_DATA\n") {
+			t.Errorf("%v: exit %d\n%s", args, code, said)
+		}
 	}
 }
 
@@ -130,6 +159,9 @@ func TestDoctor_asks_the_server(t *testing.T) {
 			t.Fatalf("exit %d, %v:\n%s", code, err, out)
 		}
 		return r
+	}
+	if _, out, _ := p.run("doctor", "--apps", filepath.Join(p.dir, "nowhere")); !strings.Contains(out, "warn  settings     --apps is not used: process ") || !strings.Contains(out, "stop it, or name another folder with --data") {
+		t.Errorf("with --apps:\n%s", out)
 	}
 	code, out, _ := p.run("doctor", "--json")
 	r := read(code, out)

@@ -88,6 +88,9 @@ func (f *flags) connect(cmd *cobra.Command, how access) (*link, error) {
 // hasData reports whether a server or command has used the folder before. It returns an
 // error if the path is not a folder or cannot be read.
 func hasData(dir string) (bool, error) {
+	if err := notFolder(dir); err != nil {
+		return false, err
+	}
 	for _, name := range []string{lockFile, sqlite.FileName} {
 		_, err := os.Stat(filepath.Join(dir, name))
 		if err == nil {
@@ -103,6 +106,14 @@ func hasData(dir string) (bool, error) {
 			WithHint("name another with --data or PARLEY_DATA, or check its permissions")
 	}
 	return false, nil
+}
+
+// notFolder returns an error if the data folder is something else.
+func notFolder(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return parley.Errorf(parley.CodeInvalid, "the data folder %s is a file", dir).WithHint("name another with --data or PARLEY_DATA")
+	}
+	return nil
 }
 
 // elsewhere handles a missing data folder for a command that only reads. It fails, since
@@ -173,11 +184,24 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 // notUsed says which flags of a command mean nothing, because a server with settings of
 // its own does the work.
 func (f *flags) notUsed(cmd *cobra.Command, h holder) {
+	for _, name := range unused(cmd) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "parley: --%s is not used: %s %s; %s\n", name, h, asStarted, notStarted)
+	}
+}
+
+const (
+	asStarted  = "has the data folder open, and works as it was started"
+	notStarted = "stop it, or name another folder with --data"
+)
+
+// unused returns the flags of a command that a server with settings of its own does not read.
+func unused(cmd *cobra.Command) (list []string) {
 	for _, name := range []string{"apps", "store"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
-			fmt.Fprintf(cmd.ErrOrStderr(), "parley: --%s is not used: %s has the data folder open, and works as it was started; stop it, or name another folder with --data\n", name, h)
+			list = append(list, name)
 		}
 	}
+	return list
 }
 
 // dial connects to the owner's socket; nil when nobody listens there.

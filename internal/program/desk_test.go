@@ -31,7 +31,7 @@ const (
 	paceVariable = "PARLEY_TEST_PACE"
 	// postVariable is the service's time limit for a mail. If it is not set, the limit is long.
 	postVariable = "PARLEY_TEST_POST"
-	// goVariable makes the tool of "desk" a Go function.
+	// goVariable makes the tool of "desk" a Go function whose calls end with the process.
 	goVariable = "PARLEY_TEST_GO"
 	// bankVariable is the address of a service. If it is set, the tables have the toolset
 	// "bank", whose tool sends a credential there.
@@ -171,7 +171,7 @@ func (d desk) function() tool.Tool {
 	type in struct {
 		Text string `json:"text"`
 	}
-	return tool.New(tool.Def{Name: "mail", Description: "Mail a text.", Timeout: d.timeout}, func(ctx context.Context, i in) (string, error) {
+	return tool.New(tool.Def{Name: "mail", Description: "Mail a text.", Timeout: d.timeout, Inside: true}, func(ctx context.Context, i in) (string, error) {
 		raw, err := json.Marshal(i)
 		if err != nil {
 			return "", tool.NoEffect(err)

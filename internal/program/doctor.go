@@ -46,7 +46,7 @@ Exit codes: 0 no check failed, 1 some did, 2 wrong usage.`,
 		Example: `  parley doctor
   parley doctor --json | jq -r '.checks[] | select(.verdict != "ok") | .says'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{kit: f.kit, style: terminal(cmd).Style(cmd.OutOrStdout()), report: report{Version: version, Checks: []check{}}}
+			d := &doctor{kit: f.kit, unused: unused(cmd), style: terminal(cmd).Style(cmd.OutOrStdout()), report: report{Version: version, Checks: []check{}}}
 			if !asJSON {
 				d.out = cmd.OutOrStdout()
 			}
@@ -102,7 +102,8 @@ type doctor struct {
 	report report
 	asked  string // who answers the current check; empty: this process
 	failed int
-	behind int // sessions whose files a running server could not write
+	unused []string // flags that a running server does not read
+	behind int      // sessions whose files a running server could not write
 
 	keepsFiles bool // some app keeps its sessions as files too
 }
@@ -162,9 +163,11 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 	} else {
 		d.ok("sqlite", "%s", zombie.Version)
 	}
-	d.folder(s.Data)
-	d.store(ctx, s)
-	server := d.owner(ctx, s)
+	var server *link
+	if d.folder(s.Data) {
+		d.store(ctx, s)
+		server = d.owner(ctx, s)
+	}
 	d.address(ctx, s)
 	if server != nil {
 		d.asked = "server"
@@ -184,8 +187,12 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 }
 
 // folder checks the data folder without opening any file of the store: closing a file of
-// the database would release its locks.
-func (d *doctor) folder(dir string) {
+// the database would release its locks. It reports whether the rest of the folder can be checked.
+func (d *doctor) folder(dir string) bool {
+	if err := notFolder(dir); err != nil {
+		d.fail("data", err)
+		return false
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		parent := dir
@@ -193,14 +200,11 @@ func (d *doctor) folder(dir string) {
 			parent = filepath.Dir(parent)
 			_, err = os.Stat(parent)
 		}
-		d.ok("data", "%s does not exist yet; it is created at the first start", dir)
+		d.ok("data", "the data folder %s does not exist yet; parley serve, demo and run create it", dir)
 		dir = parent
 	} else if err != nil {
-		d.fail("data", parley.Errorf(parley.CodeUnavailable, "%w", err).WithHint("name another folder with --data"))
-		return
-	} else if !info.IsDir() {
-		d.fail("data", parley.Errorf(parley.CodeInvalid, "%s is not a folder", dir).WithHint("name another one with --data"))
-		return
+		d.fail("data", parley.Errorf(parley.CodeUnavailable, "%w", err).WithHint("name another with --data or PARLEY_DATA"))
+		return false
 	} else if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		d.warn("data", "%s can be read by others (%#o); chmod 700 keeps conversations private", dir, mode)
 	} else {
@@ -217,6 +221,7 @@ func (d *doctor) folder(dir string) {
 		d.clock(written)
 	}
 	d.space(dir)
+	return true
 }
 
 func (d *doctor) space(dir string) {
@@ -268,6 +273,9 @@ func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 		return nil
 	}
 	d.report.Server = &foundServer{PID: held.PID, Command: held.Command, Address: held.Address}
+	for _, name := range d.unused {
+		d.caution("settings", parley.Errorf(parley.CodeConflict, "--%s is not used: %s %s", name, held, asStarted).WithHint(notStarted))
+	}
 	if held.Socket == "" {
 		d.caution("server", parley.Errorf(parley.CodeUnavailable, "%s has locked the folder but does not listen", held).
 			WithHint("it may be starting, or be a command that ends by itself; try again in a moment"))

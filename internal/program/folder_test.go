@@ -275,7 +275,7 @@ func TestBrokenFolder_is_refused_and_left_alone(t *testing.T) {
 	p.data = filepath.Join(p.dir, "a file")
 	p.write(p.data, "precious")
 	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"session", "list"}} {
-		p.refuses("a data folder that is a file", args, 1, p.data, "not a directory", "--data")
+		p.refuses("a data folder that is a file", args, 1, p.data+" is a file", "--data")
 	}
 	if b, err := os.ReadFile(p.data); err != nil || string(b) != "precious" {
 		t.Errorf("the file is now %q, %v", b, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/shell"
 	"github.com/parley-server/parley/internal/tui"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -68,20 +69,10 @@ func commandWith(cmd *cobra.Command, name string) string {
 	}
 	for _, flag := range []string{"config", "data", "apps"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
-			name += " --" + flag + " " + quoted(f.Value.String())
+			name += " --" + flag + " " + shell.Quote(f.Value.String(), "")
 		}
 	}
 	return name
-}
-
-// quoted is an argument quoted for a shell.
-func quoted(arg string) string {
-	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
-	}) {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // follow shows the turn t until it has ended, and returns how it ended.

@@ -121,7 +121,7 @@ func TestHooksOfWorkspaces(t *testing.T) {
 			t.Fatal("it ran without an approval")
 		}
 		list := must[struct{ Approvals []parley.Approval }](s, "GET", "/v1/sessions/"+string(id)+"/approvals", "").Approvals
-		if len(list) != 1 || list[0].Runs != "sh guard.sh" || len(list[0].Files) != 1 {
+		if len(list) != 1 || list[0].Runs != "sh guard.sh" || list[0].Remote || len(list[0].Files) != 1 {
 			t.Fatalf("got %+v", list)
 		}
 		if !on {
@@ -177,6 +177,11 @@ func TestHostileHooks(t *testing.T) {
 	list := must[struct{ Approvals []parley.Approval }](s, "GET", "/v1/sessions/"+string(id)+"/approvals", "").Approvals
 	if len(list) != 4 {
 		t.Fatalf("got %+v", list)
+	}
+	for _, a := range list {
+		if !a.Remote {
+			t.Errorf("%s is not said to be called rather than run", a.Runs)
+		}
 	}
 	for i, want := range []string{"${ANTHROPIC_API_KEY} is not a variable", "169.254.169.254 is not a host", "localhost is not a host"} {
 		if !strings.Contains(list[i].Problem, want) {

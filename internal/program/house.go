@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/approval"
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/auth"
+	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/doors"
@@ -91,6 +92,7 @@ type plan struct {
 	pageURL  func(app string) string   // where the page of an app is that brings one; nil: nowhere
 	kill     func()                    // of a demo: ends the process without warning, and starts it again
 	vault    atomic.Pointer[vault.Vault]
+	checks   atomic.Pointer[checkpoint.Store]
 	logins   *login.Logins            // of users at other services
 	address  atomic.Pointer[net.Addr] // where the server listens; nil: nowhere
 	book     *approval.Book           // of what files of users and workspaces may run; nil until the store is open
@@ -179,7 +181,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load,
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, Fetching: p.kit.fetches[a.Name],
 		})
 		if err != nil {
 			return list, err
@@ -282,6 +284,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	store := traces.Store(counts.Store(base))
 	kept := archive.NewFolder(p.folder)
+	checks := checkpoint.New(checkpoint.Options{Data: p.folder})
+	p.checks.Store(checks)
 	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log, Archive: kept})
 	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, plan: p, off: p.off, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {
@@ -300,7 +304,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
-		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
+		Archive: shelf{kept, h.files, checks}, NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
@@ -324,7 +328,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
 		Page:      p.shown, Kill: p.kill, Logins: p.logins,
-		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
+		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})
 	deps := doorDeps{plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
@@ -376,6 +380,7 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	}
 	err = errors.Join(err, h.writer.Close(flush))
 	h.closeFiles(flush)
+	err = errors.Join(err, h.plan.checks.Load().Close())
 	h.roll.close(flush)
 	if serr := h.scopes.Close(flush); serr != nil {
 		h.log.Warn("not all tools were closed in time", "err", serr)

@@ -355,8 +355,8 @@ func TestWrite_that_is_cut_in_the_middle(t *testing.T) {
 	}
 }
 
-// TestKill_in_a_Go_tool: a write of a Go function ends with its process, which has held the lock of
-// the data folder. So nobody waits for its deadline, which is an hour away.
+// TestKill_in_a_Go_tool: a write that does nothing outside its process ends with it, as the lock of
+// the data folder proves. So nobody waits for its deadline, which is an hour away.
 func TestKill_in_a_Go_tool(t *testing.T) {
 	t.Parallel()
 	service := newPost(t)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/config"
 )
@@ -115,7 +116,7 @@ func (p *plan) learn(ctx context.Context, name string, sets []*opened) {
 		return
 	}
 	var mu sync.Mutex
-	var wrong []string
+	var silent []outage
 	var work sync.WaitGroup
 	for _, o := range strangers(sets) {
 		if !o.hold() {
@@ -126,16 +127,52 @@ func (p *plan) learn(ctx context.Context, name string, sets []*opened) {
 			if _, err := o.Tools(ctx); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				wrong = append(wrong, hide(app.Says(err), o.Secrets))
+				silent = append(silent, outage{o, hide(app.Says(err), o.Secrets)})
 			}
 		})
 	}
 	work.Wait()
 	r.again()
-	if len(wrong) > 0 && ctx.Err() == nil {
-		slices.Sort(wrong)
-		r.say(name, wrong)
+	if ctx.Err() == nil {
+		r.missing(name, silent)
 	}
+}
+
+// outage is a toolset that did not say what its tools are.
+type outage struct {
+	of   *opened
+	says string
+}
+
+// missing stores the toolsets of an app whose tools could not be asked for, and logs them if they
+// are new. This is no mistake in the app's files: the app is served without these tools.
+func (r *reader) missing(name string, list []outage) {
+	slices.SortFunc(list, func(a, b outage) int { return strings.Compare(a.says, b.says) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, o := range list {
+		text, _ := r.p.red.String(o.says)
+		list[i].says = parley.Cut(text, 500)
+		if !slices.ContainsFunc(r.silent[name], func(had outage) bool { return had.says == list[i].says }) {
+			r.log.Warn("tools of an app are not known, so it is served without them", "app", name, "err", list[i].says)
+		}
+	}
+	r.silent[name] = list
+}
+
+// outages says, by app, whose tools are still not known.
+func (r *reader) outages() map[string][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string][]string{}
+	for name, list := range r.silent {
+		for _, o := range list {
+			if l, ok := o.of.Toolset.(app.Late); ok && !l.Known() && !o.of.closed() {
+				out[name] = append(out[name], o.says)
+			}
+		}
+	}
+	return out
 }
 
 // keptFolder is the folder, in the data folder, where toolsets cache what they know about

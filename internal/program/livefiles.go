@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/livefiles"
@@ -53,18 +55,30 @@ func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.S
 	})
 }
 
-// shelf is the archive of condensed steps; it also tells the live files when a session is
-// deleted.
+// shelf is the archive of condensed steps. What else is kept of sessions beside the store goes
+// with it: their live files, and what their workspaces' files contained.
 type shelf struct {
 	*archive.Folder
-	files *livefiles.Files
+	files  *livefiles.Files
+	checks *checkpoint.Store
+}
+
+func (s shelf) Sessions(ctx context.Context) ([]parley.SessionID, error) {
+	list, err := s.Folder.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.checks.Sessions(ctx)
+	list = append(list, more...)
+	slices.Sort(list)
+	return slices.Compact(list), err
 }
 
 func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	if s.files != nil {
 		s.files.Forget(id)
 	}
-	return s.Folder.Drop(ctx, id)
+	return errors.Join(s.checks.Drop(ctx, id), s.Folder.Drop(ctx, id))
 }
 
 // files checks that the files of sessions can be written, here and by a running server.

@@ -58,6 +58,9 @@ func (e *errHeld) Error() string { return "the data folder is in use by " + e.ho
 // takeLock creates the data folder and locks it, or returns *errHeld. On a full disk the
 // lock holds but does not name its holder.
 func takeLock(dir, command string) (*lock, error) {
+	if err := notFolder(dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "make the data folder: %w", err).WithHint("name one that can be written with --data")
 	}

@@ -135,7 +135,7 @@ func TestLogins(t *testing.T) {
 	s = p.serve()
 	body := s.visit(as, in)
 	done := must[parley.LoginFinished](s, "POST", "/v1/logins", body)
-	if done.Denied || done.Login.Server != "post" || done.Login.App != "desk" || done.Login.Since.IsZero() {
+	if done.Denied || done.Login.Server != "post" || done.Login.App != "desk" || done.Login.Since.IsZero() || !done.Continues {
 		t.Errorf("finished %+v", done)
 	}
 	for _, turn := range turns {
@@ -181,7 +181,10 @@ func TestLogins(t *testing.T) {
 	if got = resources(); got.Failed[0].Login != link {
 		t.Error("each list begins another login")
 	}
-	must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, parley.Interaction{Kind: parley.KindQuestion, URL: link, Text: link}))
+	listed := parley.Interaction{Kind: parley.KindQuestion, URL: link, Text: link}
+	if done := must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, listed)); done.Continues {
+		t.Errorf("no call waits, and it finished with %+v", done)
+	}
 	if got = resources(); len(got.Resources) != 1 || got.Failed != nil {
 		t.Errorf("resources: %+v", got)
 	}
@@ -207,7 +210,7 @@ func TestLogins(t *testing.T) {
 	as.Lock()
 	as.Deny = true
 	as.Unlock()
-	if done := must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, s.interaction(s.waiting(turn).Interactions[0]))); !done.Denied {
+	if done := must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, s.interaction(s.waiting(turn).Interactions[0]))); !done.Denied || !done.Continues {
 		t.Errorf("finished %+v", done)
 	}
 	if end := s.settle(turn); end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "The user did not do what this call needs first") {

@@ -451,6 +451,16 @@ func TestCommands_without_a_server(t *testing.T) {
 	}
 	file := filepath.Join(p.dir, "kept.zip")
 	p.must("session", "export", string(id), "-o", file)
+	if code, _, errs := p.run("session", "export", string(id), "-o", file); code != exitFailed || !strings.Contains(errs, "the file "+file+" exists already") || !strings.Contains(errs, "--force") {
+		t.Errorf("an export over a file: exit %d\n%s", code, errs)
+	}
+	if err := os.WriteFile(file, []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.must("session", "export", string(id), "-o", file, "--force")
+	if code, _, errs := p.run("session", "export", string(id), "--force", "-o", p.dir); code != exitUsage || !strings.Contains(errs, "is a folder") {
+		t.Errorf("an export over a folder: exit %d\n%s", code, errs)
+	}
 	copied := strings.TrimSpace(p.must("session", "import", file))
 	if out := p.must("session", "show", copied); !strings.Contains(out, "Google OAuth") {
 		t.Errorf("the imported session:\n%s", out)
@@ -509,11 +519,11 @@ func TestCommands_refuse_what_is_wrong(t *testing.T) {
 		{[]string{"session", "export", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "-o", "/nope/x.zip"}, exitUsage, "there is no folder /nope"},
 		{[]string{"serve", "extra"}, exitUsage, ""},
 		{[]string{"run"}, exitUsage, "an argument is missing"},
-		{[]string{"run", "--app", "nothing", "hello"}, exitFailed, "nothing"},
+		{[]string{"run", "--app", "nothing", "hello"}, exitUsage, "nothing"},
 		{[]string{"run", "--store", "paper", "hello"}, exitUsage, "mem"},
 		{[]string{"serve", "--config", "missing.yaml"}, exitUsage, "missing.yaml"},
 		{[]string{"app", "check", bad}, exitFailed, "2 mistakes"},
-		{[]string{"run", "--apps", filepath.Dir(bad), "--app", filepath.Base(bad), "hello"}, exitFailed, "app.yaml"},
+		{[]string{"run", "--apps", filepath.Dir(bad), "--app", filepath.Base(bad), "hello"}, exitUsage, "app.yaml"},
 		{[]string{"serve", "--model", "nobody/knows"}, exitUsage, "nobody/knows"},
 		{[]string{"session", "list", "--data", filepath.Join(readOnly, "x")}, exitFailed, "data folder"},
 		{[]string{"session", "import", "missing.zip"}, exitFailed, "missing.zip"},

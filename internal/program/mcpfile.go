@@ -96,7 +96,7 @@ func (f *mcpFiles) read(level string) (list []fileServer, err error) {
 			s.id = idOf(level, dir, name, s.entry)
 		} else {
 			s.subject = approval.Of(approval.Subject{
-				Kind: parley.ApprovalMCP, Level: level, File: mcpFileName, Name: name, Runs: runs, Words: words,
+				Kind: parley.ApprovalMCP, Level: level, File: mcpFileName, Name: name, Runs: runs, Words: words, Remote: s.entry.Command == "",
 			}, s.entry, root.FS(), dir)
 			s.id = string(s.subject.Digest)
 		}

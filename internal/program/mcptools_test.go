@@ -234,10 +234,12 @@ func TestMCP_started_when_used(t *testing.T) {
 }
 
 // TestMCP_that_is_dead: a server that cannot be used keeps neither Parley from starting nor its app
-// from being served. The page says what is wrong with the server.
+// from being served. The page says what is wrong with the server, not that the app has mistakes, until
+// the server starts.
 func TestMCP_that_is_dead(t *testing.T) {
 	t.Parallel()
-	for what, program := range map[string]string{"one that ends": "/bin/false", "none": "/absent/server"} {
+	late := filepath.Join(t.TempDir(), "server")
+	for what, program := range map[string]string{"one that ends": "/bin/false", "none": "/absent/server", "one that comes later": late} {
 		p := newPlace(t)
 		p.withMCPPress("")
 		file := filepath.Join(p.dir, "apps", "press", "app.yaml")
@@ -251,8 +253,17 @@ func TestMCP_that_is_dead(t *testing.T) {
 		if turn := s.settle(s.send(s.session("press"), "hello").ID); turn.Response.Message != "without tools" {
 			t.Errorf("%s: %+v", what, turn.Response)
 		}
-		if says := s.ask("GET", "/v1/apps", "").body; !strings.Contains(string(says), "the MCP server press cannot be used") {
-			t.Errorf("%s: nothing says what is wrong: %s", what, says)
+		if says := string(s.ask("GET", "/v1/apps", "").body); !strings.Contains(says, "Some tools of this app are missing for now: the MCP server press cannot be used") || strings.Contains(says, "has mistakes") {
+			t.Errorf("%s: what is wrong is not said: %s", what, says)
+		}
+		if program == late {
+			if err := os.Symlink(os.Args[0], late); err != nil {
+				t.Fatal(err)
+			}
+			s.until("the notice to go", func() bool {
+				s.settle(s.send(s.session("press"), "hello").ID)
+				return !strings.Contains(string(s.ask("GET", "/v1/apps", "").body), "missing for now")
+			})
 		}
 		s.kill()
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/shell"
 )
 
 // scaffold has a folder of templates for each kind of new app. The files of "every" are part of
@@ -59,6 +60,10 @@ The stand-ins for a server or a service need Node; put your own in their place.`
 				parent = "apps"
 			}
 			if kind == "go" {
+				if cmd.Flags().Changed("apps") {
+					return usage(parley.Errorf(parley.CodeInvalid, "--apps does not go with --with go: a program is made in a folder %s below this one, and brings its own app", args[0]).
+						WithHint("leave --apps out; to make it elsewhere, run the command there"))
+				}
 				parent = "."
 			}
 			dir, err := NewApp(parent, args[0], kind)
@@ -130,7 +135,7 @@ func called(arg0 string) string {
 	case moment:
 		return "go run ."
 	}
-	return quoted(arg0)
+	return shell.Quote(arg0, "")
 }
 
 // NewApp makes the folder of a new app in the folder parent, and returns its path. The folder is

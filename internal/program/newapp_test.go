@@ -128,6 +128,7 @@ func TestNewApp_refused(t *testing.T) {
 		{"mine", "perl", "the kinds are blank, go, http, mcp, openapi, page"},
 		{"mine", "every", "there is no kind"},
 		{"mine", "..", "there is no kind"},
+		{"mine", "go", "--apps does not go with --with go"},
 	} {
 		if code, out := parleyIn(t, "app", "new", c.name, "--with", c.kind, "--apps", dir); code != exitUsage || !strings.Contains(out, c.want) {
 			t.Errorf("%s with %s: exit %d: %s", c.name, c.kind, code, out)

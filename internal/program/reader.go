@@ -41,6 +41,7 @@ type reader struct {
 
 	mu       sync.Mutex
 	mistakes map[string][]string // of apps, by name, as their folders are now
+	silent   map[string][]outage // of apps, by name; those that have ended since included
 	late     late
 }
 
@@ -53,7 +54,7 @@ type appFolder struct {
 }
 
 func newReader(p *plan, h *house, log *slog.Logger) *reader {
-	r := &reader{p: p, h: h, log: log, apps: map[string]*appFolder{}, mistakes: map[string][]string{}}
+	r := &reader{p: p, h: h, log: log, apps: map[string]*appFolder{}, mistakes: map[string][]string{}, silent: map[string][]outage{}}
 	for _, a := range p.apps {
 		w := &appFolder{files: a.Reads, app: a}
 		w.read = r.stamp(a.Name, w.files)
@@ -246,7 +247,7 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 		a.Toolsets = slices.Clone(a.Toolsets)
 		again.App = &a
 	}
-	_, mistakes := check.check(again, r.log)
+	_, mistakes, _ := check.check(again, r.log)
 	for _, m := range mistakes {
 		wrong = append(wrong, m.String())
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/redact"
 	"github.com/parley-server/parley/internal/replay"
 	"github.com/parley-server/parley/internal/seam"
@@ -118,11 +117,11 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 	}
 	if policy != "" {
 		raw, err := os.ReadFile(policy) //nolint:gosec // the user names it
+		if err == nil {
+			o.Policy, err = config.ReadPolicy(policy, raw)
+		}
 		if err != nil {
 			return usage(parley.Errorf(parley.CodeInvalid, "--policy: %w", err))
-		}
-		if o.Policy, err = readPolicy(raw); err != nil {
-			return usage(parley.Errorf(parley.CodeInvalid, "--policy: %s: %w", policy, err))
 		}
 	}
 	s, err := f.settings(cmd)
@@ -148,22 +147,6 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 		return seam.ModelInfo{Name: name, Provider: "recorded", ContextTokens: 200_000, MaxOutputTokens: 8192}
 	}
 	return nil
-}
-
-// readPolicy reads a policy in the format of an app.yaml.
-func readPolicy(raw []byte) (*parley.Policy, error) {
-	var tree any
-	if err := yaml.Unmarshal(raw, &tree); err != nil {
-		return nil, err
-	}
-	again, err := json.Marshal(tree)
-	if err != nil {
-		return nil, err
-	}
-	p := &parley.Policy{}
-	d := json.NewDecoder(bytes.NewReader(again))
-	d.DisallowUnknownFields()
-	return p, d.Decode(p)
 }
 
 func runAgain(ctx context.Context, out io.Writer, rec *replay.Recording, o replay.Options, asJSON bool) error {

@@ -78,7 +78,10 @@ func TestSession_replay(t *testing.T) {
 		"there is no model":   {at("s.zip"), "--model", "nobody/x"},
 		"assistant=prompt.md": {at("s.zip"), "--prompt", "x"},
 		"has no agent":        {at("s.zip"), "--prompt", "nobody=" + at("p.md")},
-		"unknown field":       {at("s.zip"), "--policy", write("bad.yaml", "rulez: []\n")},
+		"bad.yaml:1: rulez: unknown key; did you mean rules?":                              {at("s.zip"), "--policy", write("bad.yaml", "rulez: []\n")},
+		"deep.yaml:3: rules[0].tol: unknown key; did you mean tool?":                       {at("s.zip"), "--policy", write("deep.yaml", "rules:\n  - verdict: deny\n    tol: x\n")},
+		`verdict.yaml:1: rules[0].verdict: "dney" is not one of allow, ask, confirm, deny`: {at("s.zip"), "--policy", write("verdict.yaml", "rules: [{verdict: dney}]\n")},
+		"text.yaml:2: not YAML": {at("s.zip"), "--policy", write("text.yaml", "rules: [\n")},
 	} {
 		code, _, errs := p.run(append([]string{"session", "replay"}, args...)...)
 		if code == 0 || !strings.Contains(errs, want) {

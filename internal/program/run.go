@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -170,5 +171,14 @@ func (r *runner) session(ctx context.Context, app, session string) (parley.Sessi
 		}
 	}
 	info, _, err := r.l.CreateSession(ctx, parley.CreateSession{App: name, Workspace: r.workspace})
-	return info.ID, err
+	return info.ID, ofFlag(err, "app")
+}
+
+// ofFlag makes an error about what a flag names, such as an app that there is not, an error of
+// usage. The server's field has the name of the flag.
+func ofFlag(err error, flag string) error {
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Field == flag && e.Code == parley.CodeNotFound {
+		return usage(err)
+	}
+	return err
 }

@@ -121,7 +121,7 @@ func sessionList(f *flags) *cobra.Command {
 			return f.with(cmd, 0, func(ctx context.Context, l *link) error {
 				list, err := l.sessions(ctx, filter, limit)
 				if err != nil {
-					return err
+					return ofFlag(err, "app")
 				}
 				for i := range list {
 					list[i] = l.standing(list[i])
@@ -349,12 +349,16 @@ ago are deleted. A running server does so every few minutes by itself.`,
 
 func sessionExport(f *flags) *cobra.Command {
 	var name string
+	var force bool
 	cmd := one(f, "export ID", "Write a session to a zip file", func(ctx context.Context, cmd *cobra.Command, l *link, id parley.SessionID) error {
 		if name == "-" {
 			return l.Export(ctx, id, cmd.OutOrStdout())
 		}
 		if name == "" {
 			name = "session-" + string(id) + ".zip"
+		}
+		if err := mayWrite(name, force); err != nil {
+			return err
 		}
 		// Written to a temporary file and then renamed: half a file must not look
 		// complete.
@@ -370,6 +374,9 @@ func sessionExport(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := mayWrite(name, force); err != nil { // somebody may have made it meanwhile
+			return err
+		}
 		if err := os.Rename(tmp.Name(), name); err != nil {
 			return parley.Errorf(parley.CodeUnavailable, "write the export: %w", err)
 		}
@@ -380,10 +387,28 @@ func sessionExport(f *flags) *cobra.Command {
 		if dir := filepath.Dir(name); !isFolder(dir) { // of no name and of "-" it is this folder
 			return usage(parley.Errorf(parley.CodeInvalid, "there is no folder %s", dir).WithHint("make it, or name another file with -o"))
 		}
-		return nil
+		if name == "" || name == "-" {
+			return nil
+		}
+		return mayWrite(name, force)
 	}
 	cmd.Flags().StringVarP(&name, "output", "o", "", "`file` to write; - is standard output (default session-ID.zip)")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
 	return cmd
+}
+
+// mayWrite returns an error if there is such a file already, unless it may be replaced.
+func mayWrite(name string, force bool) error {
+	info, err := os.Lstat(name)
+	switch {
+	case err != nil: // there is none, or writing it says why not
+		return nil
+	case info.IsDir():
+		return usage(parley.Errorf(parley.CodeInvalid, "%s is a folder", name).WithHint("name a file with -o"))
+	case force:
+		return nil
+	}
+	return parley.Errorf(parley.CodeConflict, "the file %s exists already", name).WithHint("name another with -o, or replace it with --force")
 }
 
 func isFolder(name string) bool {
@@ -416,7 +441,7 @@ func sessionImport(f *flags) *cobra.Command {
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), info.ID)
 				}
-				return err
+				return ofFlag(err, "app")
 			})
 		},
 	}

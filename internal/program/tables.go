@@ -18,6 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tool/ask"
+	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
@@ -45,6 +46,10 @@ var toolsets = map[string]app.Open{
 	"http":    newWebhook,
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
+	"workspace": func(d app.ToolDeps) (app.Service, error) {
+		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints})}, nil
+	},
+	"web": newWeb,
 }
 
 // runtimes carry turns forward.
@@ -59,6 +64,7 @@ type kit struct {
 	tools   map[string]app.Open     // by kind
 	wires   map[string]app.App      // the app that brings a wire, by the wire's name
 	pages   map[string]http.Handler // that parts bring, by app
+	fetches map[string]app.Fetching // that parts bring, by app
 
 	args    []string                  // of the process
 	restart func(args []string) error // see [restart]; nil: we may not end the process
@@ -66,13 +72,16 @@ type kit struct {
 
 // newKit makes the kit of a program with these parts.
 func newKit(parts ...app.Part) (*kit, error) {
-	k := &kit{tools: maps.Clone(toolsets), wires: map[string]app.App{}, pages: map[string]http.Handler{}}
+	k := &kit{tools: maps.Clone(toolsets), wires: map[string]app.App{}, pages: map[string]http.Handler{}, fetches: map[string]app.Fetching{}}
 	for _, part := range parts {
 		a := part.Brings()
 		if a.Folders != nil {
 			k.folders = append(k.folders, a.Folders)
 		}
 		k.apps = append(k.apps, a)
+		if a.Fetching != nil {
+			k.fetches[a.Name] = a.Fetching
+		}
 		for kind, open := range a.Tools {
 			if !config.ToolKind(kind) {
 				return nil, parley.Errorf(parley.CodeInvalid, "%q cannot be a kind of tools", parley.Cut(kind, 60)).

@@ -50,7 +50,8 @@ type facts struct {
 	models, failed, retried, handoffs int
 	tools                             map[string]map[parley.Outcome]int
 	order                             []string
-	unknown                           []string
+	unknown                           []lost // calls whose outcome nobody knows
+	settled                           []string
 	resumed                           int
 	lastError                         *parley.ErrorInfo
 	budget                            *parley.BudgetReached
@@ -63,6 +64,19 @@ type facts struct {
 	hooks                             []string             // what hooks did that people should know
 	servers                           []string             // that got replies of a model
 	sampled                           map[string]sampledFacts
+}
+
+// lost is a call of a tool whose outcome was unknown when it ended.
+type lost struct {
+	call parley.CallID
+	tool string
+}
+
+// settledAs says what a person decided about such a call, by the choice.
+var settledAs = map[string]string{
+	parley.ChoiceHappened: "A person said that the call of %s took effect.",
+	parley.ChoiceDidNot:   "A person said that the call of %s took no effect.",
+	parley.ChoiceAgain:    "A person said to make the call of %s again.",
 }
 
 // sampledFacts are about the replies that a server got.
@@ -89,6 +103,7 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 	open := map[parley.CallID]string{}
 	writes, begun := map[parley.CallID]parley.ToolStarted{}, map[parley.CallID]parley.ToolStarted{}
 	var order []parley.CallID
+	asked := map[parley.InteractionID]parley.CallID{}
 	for _, e := range events {
 		if e.Turn != turn {
 			continue
@@ -143,11 +158,23 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 			}
 			f.tools[p.Name][p.Outcome]++
 			if p.Outcome == parley.OutcomeUnknown {
-				f.unknown = append(f.unknown, p.Name)
+				f.unknown = append(f.unknown, lost{p.Call, p.Name})
 			}
 			delete(open, p.Call)
 			delete(writes, p.Call)
 			delete(begun, p.Call)
+		case parley.InteractionOpened:
+			if p.Kind == parley.KindUnknown {
+				asked[p.ID] = p.Call
+			}
+		case parley.InteractionAnswered:
+			says := settledAs[p.Answer.Choice]
+			i := slices.IndexFunc(f.unknown, func(l lost) bool { return l.call == asked[p.ID] })
+			if says != "" && i >= 0 {
+				f.settled = append(f.settled, fmt.Sprintf(says, f.unknown[i].tool))
+				f.tools[f.unknown[i].tool][parley.OutcomeUnknown]--
+				f.unknown = slices.Delete(f.unknown, i, i+1)
+			}
 		case parley.HookRan:
 			if text := parley.NoteOf(p); text != "" && len(f.hooks) < maxHookLines {
 				f.hooks = append(f.hooks, text)
@@ -156,7 +183,7 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 			f.resumed++
 			clear(open)
 			for call, w := range writes { // not repeated: they count as running until their deadline
-				open[call] = fmt.Sprintf("the tool %s, started before the interruption; it has until %s", w.Name, w.Deadline.Local().Format(time.TimeOnly))
+				open[call] = fmt.Sprintf("the tool %s, started before the interruption; its outcome is known shortly after %s at the latest", w.Name, w.Deadline.Local().Format(time.TimeOnly))
 			}
 		case parley.BudgetReached:
 			f.budget = &p
@@ -213,8 +240,11 @@ func (f facts) lines() []string {
 				parts = append(parts, fmt.Sprintf("%d %s", n, o))
 			}
 		}
-		out = append(out, "tool "+name+": "+strings.Join(parts, ", "))
+		if len(parts) > 0 {
+			out = append(out, "tool "+name+": "+strings.Join(parts, ", "))
+		}
 	}
+	out = append(out, f.settled...)
 	out = append(out, f.hooks...)
 	if f.resumed > 0 {
 		out = append(out, "resumed "+count(f.resumed, "time", "times")+" after an interruption")
@@ -289,8 +319,8 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 	default:
 		running(say, info, t, f)
 	}
-	for _, name := range f.unknown {
-		say("The outcome of a call of %s is unknown: it may have taken effect. Check there before you ask again.", name)
+	for _, l := range f.unknown {
+		say("The outcome of a call of %s is unknown: it may have taken effect. Check there before you ask again.", l.tool)
 	}
 }
 

@@ -20,16 +20,25 @@ func TestWhy(t *testing.T) {
 	}
 	replied := parley.ModelReplied{Call: "c1", Model: "m", Usage: parley.Usage{InputTokens: 7, OutputTokens: 3}}
 	mail := parley.ToolStarted{Call: "w", Name: "mail", Input: json.RawMessage(`{}`), Effect: parley.EffectWrite, Attempt: 1, Deadline: at.Add(time.Minute)}
+	settled := func(choice string, more ...parley.Payload) []parley.Payload {
+		return append([]parley.Payload{
+			replied, mail,
+			parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"},
+			parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindUnknown, Call: "w", Choices: []string{choice}}},
+			parley.InteractionAnswered{ID: "i1", Answer: parley.Answer{Choice: choice}},
+		}, more...)
+	}
+	const nobodyKnows = "The outcome of a call of mail is unknown"
 	for _, c := range []struct {
 		name   string
 		more   []parley.Payload
 		status parley.TurnStatus // as in the index
-		says   []string
+		says   []string          // with "not: " before it: what it does not say
 	}{
 		{"nothing_asked", nil, "", []string{"Nothing was asked yet."}},
 		{"running", []parley.Payload{}, parley.StatusRunning, []string{"It is running.", "a call of the model m", "parley session cancel t1"}},
 		{"waits_for_a_write", []parley.Payload{replied, mail, parley.TurnInterrupted{Reason: "crash"}, parley.TurnResumed{Attempt: 1}}, parley.StatusRunning, []string{
-			"resumed 1 time", "It is running.", "under way: the tool mail, started before the interruption; it has until " + mail.Deadline.Local().Format(time.TimeOnly),
+			"resumed 1 time", "It is running.", "under way: the tool mail, started before the interruption; its outcome is known shortly after " + mail.Deadline.Local().Format(time.TimeOnly),
 		}},
 		{"answered", []parley.Payload{replied, parley.TurnCompleted{}}, "", []string{"1 model call; 10 tokens", "It was answered, after 5s."}},
 		{"sampled", []parley.Payload{
@@ -64,12 +73,21 @@ func TestWhy(t *testing.T) {
 		{"reported_late", []parley.Payload{
 			replied, mail,
 			parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"},
-			parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindUnknown, Call: "w", Title: "Did mail take effect?", Text: "The call was sent."}},
+			parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindUnknown, Call: "w", Title: "Did mail take effect?", Text: "Nobody knows."}},
 			parley.ContextObserved{Source: "client", Ref: "w", Text: "The client that had claimed mail reported after the deadline: ok"},
-		}, parley.StatusWaiting, []string{"unknown: Did mail take effect?\n    The call was sent.\n    The client that had claimed mail reported after the deadline: ok\n"}},
+		}, parley.StatusWaiting, []string{"unknown: Did mail take effect?\n    Nobody knows.\n    The client that had claimed mail reported after the deadline: ok\n"}},
 		{"unknown", []parley.Payload{
 			replied, mail, parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"}, parley.TurnCompleted{},
 		}, "", []string{"tool mail: 1 unknown", "it may have taken effect"}},
+		{"said_to_have_happened", settled(parley.ChoiceHappened, parley.TurnCompleted{}), "", []string{"A person said that the call of mail took effect.", "not: " + nobodyKnows, "not: tool mail: 1 unknown"}},
+		{"said_not_to_have", settled(parley.ChoiceDidNot, parley.TurnCompleted{}), "", []string{"A person said that the call of mail took no effect.", "not: " + nobodyKnows, "not: tool mail: 1 unknown"}},
+		{"done_again", settled(
+			parley.ChoiceAgain, mail, parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeOK}, Name: "mail"}, parley.TurnCompleted{},
+		), "", []string{"A person said to make the call of mail again.", "tool mail: 1 ok\n", "not: " + nobodyKnows}},
+		{"left", settled(parley.ChoiceLeave, parley.TurnCompleted{}), "", []string{nobodyKnows, "tool mail: 1 unknown", "not: A person said"}},
+		{"lost_again", settled(
+			parley.ChoiceAgain, mail, parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"}, parley.TurnCompleted{},
+		), "", []string{nobodyKnows, "tool mail: 1 unknown"}},
 		{"stopping", []parley.Payload{replied, mail, parley.TurnStopRequested{Reason: "stop"}}, parley.StatusRunning, []string{"being stopped", "the tool mail"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,8 +120,9 @@ func TestWhy(t *testing.T) {
 			}
 			got := why(fold.Info(), v, events, at.Add(time.Hour))
 			for _, want := range c.says {
-				if !strings.Contains(got, want) {
-					t.Errorf("it does not say %q:\n%s", want, got)
+				want, not := strings.CutPrefix(want, "not: ")
+				if strings.Contains(got, want) == not {
+					t.Errorf("says %q: %t:\n%s", want, not, got)
 				}
 			}
 		})

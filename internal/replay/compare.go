@@ -92,7 +92,7 @@ var volatile = map[string][]string{
 	"model.failed":         {"usage"},
 	"tool.started":         {"deadline", "attempt", "claim"},
 	"tool.ended":           {"took_ms", "artifact", "report"},
-	"interaction.opened":   {"opened_at", "expires_at"},
+	"interaction.opened":   {"opened_at", "expires_at", "session"}, // that of a copy's parent, in a copy
 	"interaction.answered": {"by", "client"},
 	"memory.updated":       {"by", "through", "facts"},
 	"context.compacted":    {"through"},
@@ -112,20 +112,14 @@ var ofProvider = []string{"signature", "provider", "provider_id"}
 // plain removes from a log the events that may differ between runs; with other, also those that
 // differ between models.
 func plain(events []parley.Event, other bool) []entry {
-	cut := map[parley.CallID]bool{}    // calls that were made again
-	forked := map[parley.TurnID]bool{} // turns that were open when the session was forked
+	cut := map[parley.CallID]bool{} // calls that were made again
 	for _, ev := range events {
 		p, err := ev.Payload()
 		if err != nil {
 			continue
 		}
-		switch p := p.(type) {
-		case parley.ModelFailed:
-			if p.Error.Code == "interrupted" || other && p.Retry {
-				cut[p.Call] = true
-			}
-		case parley.TurnCancelled:
-			forked[ev.Turn] = p.Reason == engine.ForkedHere
+		if p, ok := p.(parley.ModelFailed); ok && (p.Error.Code == "interrupted" || other && p.Retry) {
+			cut[p.Call] = true
 		}
 	}
 	turns := map[parley.TurnID]int{}
@@ -157,9 +151,6 @@ func plain(events []parley.Event, other bool) []entry {
 				continue
 			}
 		case parley.InteractionExpired:
-			if forked[ev.Turn] {
-				continue // the fork has none, and the run, which has no parent, had to close it
-			}
 			of = asker[p.ID]
 		case parley.ToolStarted:
 			if began[p.Call] {
@@ -235,6 +226,9 @@ func text(ev parley.Event, ids namer, other bool) string {
 	}
 	if ev.Type == "interaction.opened" && fields["kind"] == string(parley.KindUnknown) {
 		delete(fields, "text") // as above; also a client's late report
+	}
+	if ev.Type == "turn.cancelled" && fields["reason"] == engine.ImportedHere {
+		fields["reason"] = engine.ForkedHere // what was imported is forked in the run
 	}
 	if ev.Agent != "" {
 		fields["(agent)"] = ev.Agent

@@ -2,10 +2,12 @@ package replay_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/replay"
 	"github.com/parley-server/parley/internal/seam"
@@ -91,4 +93,126 @@ func holds(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, e
 		return seam.Reply{}, ctx.Err()
 	}
 	return enginetest.Echo(ctx, r, say)
+}
+
+// TestReplayOfForksInTheMiddle: a session is forked after each of its events, also in the middle of
+// an append. Each fork goes on and replays without a difference.
+func TestReplayOfForksInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model enginetest.Model
+		app   parley.App
+	}{
+		"asked":     {mailer, enginetest.App(asks)},
+		"unasked":   {mailer, enginetest.App()},
+		"two reads": {twice, enginetest.App()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var forks []*replay.Recording
+			synctest.Test(t, func(t *testing.T) {
+				model := func(c2 context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+					if enginetest.Last(r) == "say hello" {
+						return enginetest.Echo(c2, r, say)
+					}
+					return c.model(c2, r, say)
+				}
+				r := enginetest.New(t, model, c.app)
+				defer r.Close()
+				s := r.Session()
+				turn := r.Await(r.Send(s.ID, "go").ID)
+				for _, id := range turn.Interactions {
+					if _, err := r.Engine.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if turn = r.Await(turn.ID); turn.Status != parley.StatusCompleted {
+					t.Fatalf("the turn is %s", turn.Status)
+				}
+				for at := range int64(len(r.Log(s.ID))) {
+					made, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: at + 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Await(r.Send(made.ID, "say hello").ID)
+					forks = append(forks, recording(t, r, made.ID))
+				}
+			})
+			for i, rec := range forks {
+				t.Run(fmt.Sprint("after event ", i+1), func(t *testing.T) { same(t, rec) })
+			}
+		})
+	}
+}
+
+// twice looks at two things at once.
+func twice(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+	if len(enginetest.Results(r)) > 0 {
+		say("both seen")
+		return seam.Reply{}, nil
+	}
+	return seam.Reply{Parts: []parley.Part{
+		enginetest.Call("look", map[string]string{"text": "a"}), enginetest.Call("look", map[string]string{"text": "b"}),
+	}}, nil
+}
+
+// TestReplayOfACopyWithoutGrants: what was granted for a session is not granted in its fork or its
+// import, which ask again, also when they are replayed. The copies of an ended session go on.
+func TestReplayOfACopyWithoutGrants(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]bool{"open": false, "ended": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var fork, imported *replay.Recording
+			synctest.Test(t, func(t *testing.T) {
+				r := enginetest.New(t, mailer, enginetest.App(asks))
+				defer r.Close()
+				run := func(id parley.SessionID, choice string) {
+					t.Helper()
+					turn := r.Await(r.Send(id, "go").ID)
+					if len(turn.Interactions) != 1 {
+						t.Fatalf("the turn is %s and asks %v", turn.Status, turn.Interactions)
+					}
+					if _, err := r.Engine.Answer(ctx, enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: choice}}); err != nil {
+						t.Fatal(err)
+					}
+					r.Await(turn.ID)
+				}
+				s := r.Session()
+				run(s.ID, parley.ChoiceAllowSession)
+				waits := r.Session()
+				r.Await(r.Send(waits.ID, "go").ID)
+				if end {
+					if _, err := r.Engine.End(ctx, enginetest.User, s.ID, ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				made, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run(made.ID, parley.ChoiceAllow)
+				fork = recording(t, r, made.ID)
+				of := s.ID
+				if !end {
+					of = waits.ID
+				}
+				rec := recording(t, r, of)
+				blobs := map[parley.Digest][]byte{}
+				for d := range rec.Apps {
+					if blobs[d], err = r.Store.Blob(ctx, parley.System(), of, d); err != nil {
+						t.Fatal(err)
+					}
+				}
+				made, err = r.Engine.Import(ctx, enginetest.User, engine.Imported{Events: r.Log(of), Blobs: blobs})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run(made.ID, parley.ChoiceAllow)
+				imported = recording(t, r, made.ID)
+			})
+			same(t, fork)
+			same(t, imported)
+		})
+	}
 }

@@ -121,6 +121,7 @@ func (r *runner) run(ctx context.Context) error {
 			if r.readOnly = r.space != ""; p.Workspace != "" {
 				r.space, r.readOnly = p.Workspace, p.ReadOnly
 			}
+			err = r.fork(ctx, r.rec.Events[:i])
 		case parley.SessionEnded:
 			if p.Status == parley.Ended && p.Reason != "temporary session" {
 				_, err = r.engine.End(ctx, r.who, r.id, p.Reason)

@@ -5,24 +5,36 @@ import (
 	"time"
 )
 
-// learnWithin limits an attempt to learn the tools of an app, and so also how long the first
-// turns wait for a server that does not answer. It is long because npx may have to download the
-// server first.
-const learnWithin = 60 * time.Second
+const (
+	// learnWithin limits an attempt to learn the tools of an app. It is long because npx may have to
+	// download the server first.
+	learnWithin = 60 * time.Second
+	// waitWithin is how long of it the first turns wait. It is less than the 30 s after which many
+	// clients give up a request.
+	waitWithin = 25 * time.Second
+)
 
-// learned waits until the tools of an app are known or an attempt to learn them has failed.
+// learned waits until the tools of an app are known or an attempt to learn them has failed, but
+// not for longer than the first turns wait.
 func (s *Scopes) learned(ctx context.Context, name string) error {
 	s.mu.Lock()
 	var wait <-chan struct{}
+	var until time.Time
 	if a := s.apps[name]; a != nil {
-		wait = s.learn(a)
+		if wait = s.learn(a); wait != nil {
+			until = s.tried[a.Name].began.Add(waitWithin)
+		}
 	}
 	s.mu.Unlock()
 	if wait == nil {
 		return nil
 	}
+	long := time.NewTimer(time.Until(until))
+	defer long.Stop()
 	select {
 	case <-wait:
+		return nil
+	case <-long.C:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -40,7 +52,7 @@ func (s *Scopes) learn(a *app) <-chan struct{} {
 	}
 	t := s.tried[a.Name]
 	if t == nil || closed(t.done) {
-		t = &attempt{first: t == nil, done: make(chan struct{})}
+		t = &attempt{first: t == nil, began: time.Now(), done: make(chan struct{})}
 		s.tried[a.Name] = t
 		s.work.Go(func() {
 			defer close(t.done)

@@ -98,6 +98,7 @@ type Scopes struct {
 // attempt is an attempt to learn an app's tools.
 type attempt struct {
 	first bool
+	began time.Time
 	done  chan struct{}
 }
 

@@ -262,6 +262,7 @@ type Run struct {
 	Started   time.Time // of the first attempt: the call left no earlier than this
 	Principal parley.Principal
 	Session   parley.SessionID
+	Turn      parley.TurnID
 	App       string
 	// Workspace opens the session's workspace. Every time it returns the same root, which is
 	// closed when the call is over. Its error says, for the model, that the session has none
@@ -345,11 +346,19 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)
 }
 
-// Local is a Toolset whose calls run inside this process, such as Go functions.
+// Choosy is a Reconciler that can be asked about some of its tools only.
+type Choosy interface {
+	Reconciler
+	// Reconciles reports whether Reconcile may know what became of calls of a tool. It must
+	// answer from memory at once: the session is locked.
+	Reconciles(tool string) bool
+}
+
+// Local is a Toolset with calls that run inside this process, such as Go functions.
 type Local interface {
-	// Over reports whether a started call can have no further effect. That is so if the call
-	// runs inside the process that began it, is not running in this process, and has no service
-	// that can be asked about it. The caller must know that no other process is alive. A call
+	// Over reports whether a started call can have no further effect. That is so if all that
+	// the call does ends with the process that began it, so that no request is on its way, and
+	// it is not running in this process. The caller must know that no other process is alive. A call
 	// can still be running even if nobody waits for it any more. Over must answer from memory
 	// without blocking.
 	Over(tool string, call parley.CallID) bool

@@ -67,7 +67,7 @@ type Store interface {
 	Turns(ctx context.Context, p parley.Principal, q TurnQuery) ([]parley.TurnInfo, error)
 
 	// Key finds what an idempotency key made. session is "" for keys of commands that
-	// create a session, which belong to the user.
+	// create a session, which belong to the user. What they made may have been deleted.
 	Key(ctx context.Context, p parley.Principal, session parley.SessionID, key string) (Key, error)
 
 	// Interaction finds an interaction. If several sessions have it, a session and its
@@ -118,7 +118,8 @@ type Store interface {
 	Chunks(ctx context.Context, p parley.Principal, id parley.SessionID) ([]Chunk, error)
 
 	// Delete removes a session with everything in it. Its epoch is fenced for
-	// good; deleting it again is ErrNotFound.
+	// good; deleting it again is ErrNotFound. The user's keys that made it stay taken for
+	// 30 days, the 10,000 most recent ones of each user.
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
 
 	// Check reports whether the store can append now; nil means yes.

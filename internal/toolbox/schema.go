@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -31,7 +32,61 @@ const (
 var compiled sync.Map
 
 // schema is safe for concurrent use.
-type schema struct{ s *jsonschema.Schema }
+type schema struct {
+	s *jsonschema.Schema
+
+	mu    sync.Mutex // held during a check
+	steps *steps
+}
+
+// maxSteps limits one check. References that double at each step need as many steps as a model
+// has time, in a schema of a few hundred bytes; and each step that fails takes memory. An ordinary
+// input needs some hundred. Larger values get two for each of their bytes, up to mostSteps.
+const (
+	maxSteps  = 200_000
+	mostSteps = 2_000_000
+)
+
+// steps counts down in a check. It ends the check with a panic, because the library offers no
+// other way.
+type steps struct{ left int }
+
+// tooMany is that panic.
+type tooMany struct{}
+
+// meter counts the steps of one part of a schema, which the library takes for a vocabulary.
+type meter struct {
+	of   *steps
+	each int // how many others it refers to, and itself
+}
+
+func (m meter) Validate(*jsonschema.ValidatorContext, any) {
+	if m.of.left -= m.each; m.of.left < 0 {
+		panic(tooMany{})
+	}
+}
+
+// counted has the compiler put a meter into every part of a schema.
+func counted(jc *jsonschema.Compiler) *steps {
+	all := &steps{}
+	jc.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL: "parley:steps",
+		Compile: func(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
+			each := 1
+			for _, v := range obj {
+				switch v := v.(type) {
+				case []any:
+					each += len(v)
+				case map[string]any:
+					each += len(v)
+				}
+			}
+			return meter{all, each}, nil
+		},
+	})
+	jc.AssertVocabs()
+	return all
+}
 
 // compile reads a schema, as JSON Schema 2020-12 unless it names another draft.
 // It never fetches anything: a reference to elsewhere is an error, as schemas
@@ -54,6 +109,7 @@ func compile(raw json.RawMessage) (*schema, error) {
 	jc := jsonschema.NewCompiler()
 	jc.DefaultDraft(jsonschema.Draft2020)
 	jc.UseLoader(noLoader{})
+	count := counted(jc)
 	if err := jc.AddResource(at, doc); err != nil {
 		return nil, err
 	}
@@ -61,7 +117,7 @@ func compile(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schema{js}
+	s := &schema{s: js, steps: count}
 	p := weak.Make(s)
 	compiled.Store(sum, p)
 	runtime.AddCleanup(s, func(sum [sha256.Size]byte) { compiled.CompareAndDelete(sum, p) }, sum)
@@ -101,9 +157,12 @@ func (s *schema) check(raw []byte) []wrong {
 	if err != nil {
 		return []wrong{{"", "is not JSON: " + err.Error()}}
 	}
-	err = s.s.Validate(v)
+	err = s.validate(v, min(maxSteps+2*len(raw), mostSteps))
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, errSteps) {
+		return []wrong{{"", errSteps.Error()}}
 	}
 	ve, ok := err.(*jsonschema.ValidationError) //nolint:errorlint // documented as this very type
 	if !ok {
@@ -117,6 +176,25 @@ func (s *schema) check(raw []byte) []wrong {
 		ws = append(ws[:maxWrong:maxWrong], wrong{"", fmt.Sprintf("and %d more", n-maxWrong)})
 	}
 	return ws
+}
+
+var errSteps = errors.New("cannot be checked: the tool's schema takes too many steps")
+
+// validate checks a value in at most that many steps.
+func (s *schema) validate(v any, most int) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case tooMany:
+			err = errSteps
+		default:
+			panic(r)
+		}
+	}()
+	s.steps.left = most
+	return s.s.Validate(v)
 }
 
 // collect descends to the errors that say something about the value. For alternatives, it

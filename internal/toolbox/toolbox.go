@@ -376,6 +376,9 @@ func (b *Box) CanReconcile(name string) bool {
 	if t == nil {
 		return false
 	}
+	if c, ok := t.set.(seam.Choosy); ok {
+		return c.Reconciles(name)
+	}
 	_, ok := t.set.(seam.Reconciler)
 	return ok
 }

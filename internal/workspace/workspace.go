@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
 )
 
 // Options say where an app's workspaces are.
@@ -290,65 +291,13 @@ func made(in *os.Root, name string) (*os.Root, error) {
 
 var errAbsent = errors.New("there is no such folder")
 
-// enter opens a folder that really is in dir under that name: no link, and not another
-// spelling of its name.
+// enter opens a folder that really is in dir under that name.
 func enter(dir *os.Root, name string) (*os.Root, error) {
-	seen, err := dir.Lstat(name)
-	if err != nil {
-		return nil, err
+	in, err := files.Enter(dir, name)
+	if files.IsNoFolder(err) {
+		err = errAbsent
 	}
-	if !seen.IsDir() {
-		return nil, errAbsent // a link, or a file
-	}
-	in, err := dir.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := in.Stat(".")
-	if err == nil && !os.SameFile(seen, opened) {
-		err = errAbsent // it was replaced by a link in between
-	}
-	if err == nil {
-		err = spelt(dir, name, opened)
-	}
-	if err != nil {
-		_ = in.Close()
-		return nil, err
-	}
-	return in, nil
-}
-
-// spelt reports whether the folder is called exactly that. Where the file system ignores
-// case, Lstat finds it under other names, too.
-func spelt(dir *os.Root, name string, is fs.FileInfo) error {
-	swapped := strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return r - 'a' + 'A'
-		case 'A' <= r && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return r
-	}, name)
-	if swapped == name {
-		return nil
-	}
-	if other, err := dir.Lstat(swapped); err != nil || !os.SameFile(is, other) {
-		return nil // the file system tells the spellings apart
-	}
-	list, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	defer list.Close() //nolint:errcheck // nothing was written
-	names, err := list.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(names, name) {
-		return errAbsent
-	}
-	return nil
+	return in, err
 }
 
 func (f *Folders) notFound(p parley.Principal, w parley.Workspace) error {

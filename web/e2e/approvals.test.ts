@@ -73,6 +73,9 @@ describe.runIf(!process.env["PARLEY_URL"])("what may run", () => {
     const other = browser.page.getByRole("dialog").locator("[data-approval]").filter({ hasText: "curl" });
     expect(await other.locator("pre").innerText(), "the whole line, and nothing of it reversed").toBe(long.replace("\u202e", "[U+202E]"));
     expect(await other.locator("pre").evaluate((e) => e.scrollHeight <= e.clientHeight + 1), "no part of it is hidden").toBe(true);
+    const broken = await other.locator("pre span").evaluateAll((all) => all.filter((e) => e.getClientRects().length > 1 || (e.getBoundingClientRect().height > 24 && (e.textContent ?? "").length < 30)).map((e) => e.textContent));
+    expect(broken, "no short word is broken at a hyphen").toEqual([]);
+    expect(await guard().innerText()).toContain("A program, which runs with the rights of the server");
     expect(await guard().innerText()).toMatch(/Digest: [0-9a-f]{64}/);
     expect(await guard().innerText()).toMatch(/With, as they are now: .*guard\.sh/);
     expect(await browser.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);

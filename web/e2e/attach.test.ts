@@ -184,7 +184,7 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
 
   test("a first message that is refused leaves no conversation in the list", async () => {
     const b = await startBrowser(sizes[1][1]);
-    const { ask, newChat, input, send, done, last, sessions: rows } = at(b);
+    const { ask, newChat, input, send, done, sessions: rows } = at(b);
     await open(b);
     await ask("Hello");
     await done();
@@ -193,12 +193,12 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     const before = await rows.count();
     await input.fill("long ".repeat(60_000));
     await send.click();
-    await last.getByText("longer than").waitFor();
+    await b.page.getByRole("alert").getByText("longer than 256 KiB").waitFor();
+    expect(await input.inputValue(), "it is back in the box, to be shortened").toContain("long long");
     expect(await empty()).toEqual([]);
     await expect.poll(() => rows.count()).toBe(before);
     expect(await b.page.getByText("New conversation").count()).toBe(0);
     await b.shot("attach-refused");
-    await last.getByRole("button", { name: "Edit" }).click();
     await input.fill("And now?");
     await send.click();
     await done();

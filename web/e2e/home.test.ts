@@ -301,7 +301,7 @@ describe("on a desktop", () => {
     const choices = ["It happened", "It did not", "Do it again", "Leave it"];
     await button("It happened").waitFor();
     expect(await card().getByRole("button").allInnerTexts()).toEqual(choices);
-    expect(await card().innerText()).toMatch(/Outcome unknown[\s\S]*What became of note_add\?[\s\S]*Sent at [\s\S]*Its outcome was lost/);
+    expect(await card().innerText()).toMatch(/Outcome unknown[\s\S]*What became of note_add\?[\s\S]*was begun at [\s\S]*nobody could say whether it took effect/);
     await browser.shot("home-unknown");
     await button("It did not").click();
     await expect.poll(() => card().innerText()).toMatch(/It did not happen · What became of note_add\?/);

@@ -116,6 +116,7 @@ describe.runIf(!process.env["PARLEY_URL"])("an app of one's own", () => {
     const answer = await page().goto(`${server.url}/apps/meadow/`);
     expect(answer?.status()).toBe(404);
     await page().getByRole("alert").getByText('There is no app "meadow"').waitFor();
+    expect(await page().getByRole("button", { name: "New Chat" }).count(), "nothing can be begun here").toBe(0);
     await look("not-served");
     await page().getByRole("alert").getByRole("link", { name: "All apps" }).click();
     await page().getByRole("link", { name: /Garden/ }).waitFor();
@@ -125,6 +126,9 @@ describe.runIf(!process.env["PARLEY_URL"])("an app of one's own", () => {
     const p = await open({ width: 1280, height: 900 }, "dark");
     await page().goto(`${server.url}/apps/garden/`);
     await page().getByRole("button", { name: "Kill the server" }).waitFor();
+    await page().setViewportSize(phone);
+    expect(await page().getByRole("button", { name: "Kill the server" }).innerText(), "on a phone, too, it says what it does").toBe("Kill");
+    await page().setViewportSize({ width: 1280, height: 900 });
     const asked = garden.lose("weather");
     await p.ask("Will it rain tomorrow?");
     await asked;

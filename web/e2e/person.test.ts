@@ -86,7 +86,14 @@ resume: auto
     await page.getByText("code_challenge_method=S256").waitFor();
     const [there] = await Promise.all([context.waitForEvent("page"), link.click()]);
     await there.getByRole("link", { name: "Allow" }).click();
-    await there.getByText("You are logged in at post.").waitFor();
+    await there.getByText("You are logged in at post. You can close this page and go back to your conversation, where post can be used now.").waitFor();
+    for (const colorScheme of ["dark", "light"] as const) {
+      await there.emulateMedia({ colorScheme });
+      for (const at of [phone, { width: 1440, height: 900 }]) {
+        await there.setViewportSize(at);
+        await there.screenshot({ path: join(import.meta.dirname, `screenshots/person-listed-${colorScheme}-${at.width}.png`) });
+      }
+    }
     await there.close();
     await page.bringToFront();
     // The browser of a test has the focus in all its pages at once.
@@ -130,7 +137,7 @@ resume: auto
     const [asked] = await Promise.all([context.waitForEvent("page"), link.click()]);
     await asked.getByText(/^Parley .*wants to send mail in your name/).waitFor();
     await asked.getByRole("link", { name: "Allow" }).click();
-    await asked.getByText("You are logged in at").waitFor();
+    await asked.getByText("You are logged in at post. You can close this page; the conversation goes on by itself.").waitFor();
     expect(new URL(asked.url()).search).toBe("");
     expect(await violations(asked)).toEqual([]);
     await asked.setViewportSize(phone);

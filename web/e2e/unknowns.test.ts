@@ -87,7 +87,7 @@ policy: {rules: [{verdict: allow}]}
     await browser.shot("unknowns-stopping-1440");
     await p.last.getByText("The outcome of a call of add_contact (Uwe) is unknown: it may have taken effect. Check there before you ask again.").waitFor();
     await p.last.getByText("Stopped before an answer.").waitFor();
-    expect(await p.last.getByRole("button", { name: "Try again" }).getAttribute("title")).toBe("Try again: may do add_contact again");
+    expect(await p.last.innerText(), "as text, because a touch shows no title").toContain("Try again: may do add_contact again");
     await look("stopped");
 
     sent = garden.lose("add_contact");
@@ -97,7 +97,7 @@ policy: {rules: [{verdict: allow}]}
     await server.kill?.();
     server = await startServer({ data, apps, addr, pace: "1ms" });
     const card = p.last.getByRole("alert");
-    await expect.poll(() => card.innerText()).toMatch(/add_contact \(Uwe\) was sent at \d\d:\d\d and may have taken effect\. Go on finds out what became of it, or asks you\./);
+    await expect.poll(() => card.innerText()).toMatch(/add_contact \(Uwe\) was begun at \d\d:\d\d and may have taken effect\. Go on finds out what became of it, or asks you\./);
     expect(await card.getByRole("button").allInnerTexts()).toEqual(["Go on"]);
     await look("killed");
     expect(browser.complaints.filter((c) => !/ERR_/.test(c))).toEqual([]);

@@ -38,6 +38,7 @@ func (s *script) about(question string) []string {
 // made a call did not telephone, and yesterday is when. The rest keeps its position.
 func (s *script) literal(question string) string {
 	question = aClock.ReplaceAllStringFunc(timeless(question), func(m string) string { return strings.Repeat(" ", len(m)) })
+	question = aLength.ReplaceAllStringFunc(question, func(m string) string { return strings.Repeat(" ", len(m)) })
 	for _, re := range s.idioms {
 		question = re.ReplaceAllStringFunc(question, func(m string) string { return strings.Repeat(" ", len(m)) })
 	}
@@ -46,6 +47,9 @@ func (s *script) literal(question string) string {
 
 // aClock matches a time of the day, which is compared with limits and names nothing.
 var aClock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
+
+// aLength matches a length of time after a verb, which is compared with limits likewise.
+var aLength = regexp.MustCompile(`(?i)\b(?:half an?|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty) (?:second|minute|hour)s?\b`)
 
 // particles end phrasal verbs, possibly after an object. In and on are prepositions too, except
 // at the end or before another preposition.

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -41,6 +42,44 @@ func Check(raw []byte) []Mistake {
 	return list
 }
 
+// Name is a tool or an agent that a rule names.
+type Name struct {
+	Line        int
+	At          string // the path in the file, such as "agents.lead[0].handoff.to"
+	By          string // the agent whose rule it is; "" for a name under agents
+	Tool, Agent string // one of the two
+}
+
+// Names returns the tools and agents that the rules of a script.yaml name, in the order of lines.
+func Names(raw []byte) (list []Name) {
+	s, _ := read(raw)
+	add := func(n Name) {
+		for at := n.At; n.Line == 0 && at != ""; at = at[:max(strings.LastIndexByte(at, '.'), 0)] {
+			n.Line = s.lines[at] // or of what it stands in, such as an alias
+		}
+		list = append(list, n)
+	}
+	for agent, rules := range s.Agents {
+		at := "agents." + agent
+		add(Name{At: at, Agent: agent})
+		for i, r := range rules {
+			if r == nil {
+				continue
+			}
+			for j, c := range r.Call {
+				if c.Tool != "" {
+					add(Name{At: fmt.Sprintf("%s[%d].call[%d].tool", at, i, j), By: agent, Tool: c.Tool})
+				}
+			}
+			if r.Handoff.To != "" {
+				add(Name{At: fmt.Sprintf("%s[%d].handoff.to", at, i), By: agent, Agent: r.Handoff.To})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Name) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.At, b.At)) })
+	return list
+}
+
 // read parses the script. Its error contains every mistake as a [Mistake].
 func read(raw []byte) (*script, []error) {
 	s := &script{}
@@ -50,6 +89,7 @@ func read(raw []byte) (*script, []error) {
 		return s, []error{placed(err)}
 	}
 	lines := map[string]int{}
+	s.lines = lines
 	if len(doc.Content) > 0 && doc.Kind == yaml.DocumentNode {
 		places(doc.Content[0], "", lines)
 	} else {

@@ -37,6 +37,12 @@ import (
 //	records X              the records in results or in a text, newest first
 //	quote TEXT             the text as a Markdown quotation
 //	cell TEXT              the text for a cell of a Markdown table
+//	notWhy VIEW RECORD     the thing that "Why not X?" names and the record does not
+//	                       decide against, as the question spells it, or ""
+//	mentioned NAME WEIGHT  the record of a weight that has a name, or nothing
+//	either VIEW RECORD     of the two that a question offers, the one that a record
+//	                       speaks of alone, then the other; or nothing
+//	comesTo WEIGHT         the day that a time before or after a changed day comes to, or ""
 //	rejects RECORD         what a record decides against, a list
 //	whose RECORD           "the CEO's Slack message of 2026-02-27"
 //	source RECORD          "Slack, CEO in #engineering"
@@ -186,6 +192,10 @@ func (s *script) functions() template.FuncMap {
 		"parts":     s.parts,
 		"match":     s.match,
 		"reason":    reason,
+		"notWhy":    s.notWhy,
+		"mentioned": mentioned,
+		"either":    either,
+		"comesTo":   comesTo,
 		"deed":      deed,
 		"edge":      edge,
 		"contact":   contact,

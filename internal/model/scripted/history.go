@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
@@ -208,11 +210,39 @@ func look(agent string, ms []parley.Message) view {
 // word many times, so a message of 250 KB took seconds of a processor.
 const maxRead = 16 << 10
 
+// maxWord is how many bytes of a word they read. One word of thousands of hyphens would be as many
+// words, each of which is compared with each.
+const maxWord = 200
+
+// shortWords cuts the words of a text that are longer.
+func shortWords(text string) string {
+	if !slices.ContainsFunc(strings.Fields(text), func(w string) bool { return len(w) > maxWord }) {
+		return text
+	}
+	var b strings.Builder
+	for text != "" {
+		space := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) })
+		if space < 0 {
+			space = len(text)
+		}
+		b.WriteString(text[:space])
+		text = text[space:]
+		end := strings.IndexFunc(text, unicode.IsSpace)
+		if end < 0 {
+			end = len(text)
+		}
+		b.WriteString(clip(text[:end], maxWord))
+		text = text[end:]
+	}
+	return b.String()
+}
+
 // shorten leaves of each text what the rules read: of a long one, the beginning and the end,
 // where the question is.
 func (v *view) shorten() {
 	short := func(texts ...*string) {
 		for _, t := range texts {
+			*t = shortWords(*t)
 			if len(*t) <= maxRead {
 				continue
 			}

@@ -21,7 +21,7 @@ agents:
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := "first " + strings.Repeat("é", 200<<10) + " last"
+	long := "first " + strings.Repeat("é é", 100<<10) + " last"
 	r := seam.Request{Agent: "lead"}
 	r.Messages = append(r.Messages, user(long), assistant(text(long)), user(long, long))
 	var said string
@@ -32,6 +32,28 @@ agents:
 		said += d.Text
 	}
 	if want := "first last 16385 16385 16385 16385"; said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+// TestLongWords: of a long word the rules read the beginning.
+func TestLongWords(t *testing.T) {
+	t.Parallel()
+	m, err := scripted.New("scripted/long", []byte("agents:\n  lead:\n    - say: '{{ len .Question }} {{ range .History }}{{ len .Question }} {{ end }}'\n"), scripted.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := seam.Request{Agent: "lead"}
+	long := "what is " + strings.Repeat("ab-ant-", 30_000) + " and " + strings.Repeat("x", 150)
+	r.Messages = append(r.Messages, user(long), assistant(text("so")), user(long))
+	var said string
+	for d, err := range m.Stream(t.Context(), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		said += d.Text
+	}
+	if want := "363 363"; said != want {
 		t.Errorf("said %q, want %q", said, want)
 	}
 }

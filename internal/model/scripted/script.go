@@ -50,6 +50,7 @@ type script struct {
 	// Agents are the rules of each agent, by its name. The first rule that applies is used.
 	Agents map[string][]*rule `yaml:"agents"`
 
+	lines    map[string]int // of each value, by its path
 	index    map[string][]named
 	meanings map[string][]meaning // of groups and topics, by the first stem
 	fixed    map[string]bool      // words of the names of topics

@@ -28,8 +28,15 @@ func (s *script) stance(w weight) string {
 	case w.Best != nil && reserved.MatchString(joined(w.Best.focus)) && !strings.Contains(strings.ToLower(w.Subject.question), "only"):
 		return "" // what only some may do is no plain yes
 	}
-	return s.throughout(w, s.plainly(w))
+	stance := s.throughout(w, s.plainly(w))
+	if stance == "yes" && isEither.MatchString(w.Subject.question) && !isIdea.MatchString(w.Subject.question) {
+		return "" // yes is no answer to one or the other
+	}
+	return stance
 }
+
+// isIdea matches a question whether something is more than an idea, to which yes is an answer.
+var isIdea = regexp.MustCompile(`(?i)\bor (?:(?:only|just|merely) )?(?:an? |the )?(?:idea|wish|suggestion|proposal|rumou?r|plan|not)\b`)
 
 // plainly returns the stance without regard to words such as "all" and "only".
 func (s *script) plainly(w weight) string {

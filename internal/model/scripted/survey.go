@@ -29,6 +29,21 @@ func (s *script) inventory(rs []record, sub subject) weight {
 	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool {
 		return pages != messages && (x.User == "") != pages
 	})
+	for _, x := range w.All { // it is in the sources; only a record that decides something is a decision
+		c, old := s.conflict(rs, x.record)
+		switch {
+		case old && x.Title != "":
+			x.Verdict = "overridden by " + c.Best.whose()
+		case !x.Dated():
+			x.Verdict = "undated"
+		case x.Kind != statement:
+			x.Verdict = x.Kind + ", no decision"
+		case x.User == "":
+			x.Verdict = "not compared"
+		default:
+			x.Verdict = "said"
+		}
+	}
 	w.Best = nil
 	if len(w.All) > 0 {
 		w.Best = w.All[0]

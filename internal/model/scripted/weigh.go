@@ -348,7 +348,7 @@ func (s *script) look(r record, sub subject) *weighed {
 	var says []string
 	for i, sen := range r.sentences {
 		mine := slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
-		if mine || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) || x.figureAt(i, sub.wants) || x.leadsToRest(i) {
+		if mine || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) || x.figureAt(i, sub.wants) || x.leadsToRest(i) || i > 0 && limits(sub.question, sen) && slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == r.sentences[i-1].text }) {
 			says = append(says, sen.text)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/policy"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // The system text has the agent's prompt and the session's memory. It stays the same from turn
@@ -91,14 +92,28 @@ func allowance(b parley.Budgets) string {
 // offered are the tools that the agent's model is told of. One of which no call can
 // run is left out, unless the agent has called it in this turn already: providers
 // refuse a history with calls of a tool that they are not told of.
-func (g given) offered(s *parley.Session, a *parley.Agent, def parley.AgentDef) []parley.ToolDecl {
+func (g given) offered(s *parley.Session, a *parley.Agent, def parley.AgentDef, m seam.ModelInfo) []parley.ToolDecl {
 	var ds []parley.ToolDecl
 	for _, d := range g.decls(s.Turn, def) {
+		if g.replaced(s, d, m) && !called(a, d.Name) {
+			continue
+		}
 		if verdict, _ := policy.Tool(g.app, s, d); verdict != parley.Deny || called(a, d.Name) {
 			ds = append(ds, d)
 		}
 	}
 	return ds
+}
+
+// replaced reports whether the model's provider runs a tool in place of d. Nobody is asked about
+// calls of such a tool, so it takes the place only where nobody would be.
+func (g given) replaced(s *parley.Session, d parley.ToolDecl, m seam.ModelInfo) bool {
+	if d.Instead == "" || !slices.Contains(m.ServerTools, d.Instead) {
+		return false
+	}
+	verdict, _ := policy.Tool(g.app, s, d)
+	rules, _ := policy.Exceptions(g.app, s, d)
+	return verdict == parley.Allow && len(rules) == 0
 }
 
 // called reports whether the agent has asked for the tool in this turn.

@@ -44,8 +44,8 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 		return []action{transfer{Agent: a.Path, ContextTransferred: moved}}
 	}
 	req := seam.Request{
-		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.offered(s, a, def), Handoffs: g.handoffs(t, a, def),
-		Temperature: def.Temperature, Effort: def.Effort, ServerTools: serverTools(t, m, def),
+		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.offered(s, a, def, m), Handoffs: g.handoffs(t, a, def),
+		Temperature: def.Temperature, Effort: def.Effort, ServerTools: g.serverTools(s, m, def),
 	}
 	if s.Temperature != nil {
 		req.Temperature = s.Temperature
@@ -163,14 +163,21 @@ func (g given) modelNames(s *parley.Session, a *parley.Agent, def parley.AgentDe
 	return able[0], able[1]
 }
 
-// serverTools are the tools of its provider that the agent may use.
-func serverTools(t *parley.Turn, m seam.ModelInfo, def parley.AgentDef) []string {
-	if t.Request.NoTools {
+// serverTools are the tools of its provider that the agent may use: those that it lists, and
+// those that take the place of its own.
+func (g given) serverTools(s *parley.Session, m seam.ModelInfo, def parley.AgentDef) []string {
+	if s.Turn.Request.NoTools {
 		return nil
 	}
+	list := slices.Clip(def.ServerTools)
+	for _, d := range g.decls(s.Turn, def) {
+		if g.replaced(s, d, m) {
+			list = append(list, d.Instead)
+		}
+	}
 	var names []string
-	for _, n := range def.ServerTools {
-		if slices.Contains(m.ServerTools, n) {
+	for _, n := range list {
+		if slices.Contains(m.ServerTools, n) && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}

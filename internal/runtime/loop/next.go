@@ -244,9 +244,9 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 }
 
 // tools says which calls of the agent a are ready, nil: of the turn; and whether some are
-// open at all. Reads are ready together. As soon as one of them may write, they run in the
-// order in which the model requested them, and an unknown outcome is settled before the
-// next write.
+// open at all. Reads are ready together, but those that clients run are offered to them one
+// after the other. As soon as one of them may write, they run in the order in which the model
+// requested them, and an unknown outcome is settled before the next write.
 func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open bool) {
 	t := s.Turn
 	counts := func(c *parley.Tool) bool { return a == nil || t.Owner(c) == a.Path }
@@ -270,6 +270,7 @@ func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open b
 			Name: "tool_calls", Limit: float64(t.Request.Budgets.MaxToolCalls), Used: float64(t.Spent.ToolCalls),
 		}), true
 	}
+	offering := false
 	for _, c := range t.Tools.Open() {
 		if !counts(c) {
 			continue
@@ -291,8 +292,11 @@ func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open b
 			return ready, true // the questions before it go first
 		}
 		open = true
-		if !isAsked(s, c) {
+		switch offers := c.Status == parley.ToolIsRequested && g.byClient(c); {
+		case isAsked(s, c), offers && offering: // the one before it is offered first
+		default:
 			ready = append(ready, g.run(t, c)...)
+			offering = offering || offers
 		}
 		if !reads || len(ready) >= maxReads { // the first ones are those under way
 			return ready, true
@@ -304,6 +308,12 @@ func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open b
 // isAsked reports whether a human is asked something about the call.
 func isAsked(s *parley.Session, c *parley.Tool) bool {
 	return slices.ContainsFunc(s.Interactions, func(in parley.Interaction) bool { return in.Call == c.Call })
+}
+
+// byClient reports whether a client runs the call.
+func (g given) byClient(c *parley.Tool) bool {
+	d := g.decl(c.Name)
+	return d != nil && d.Run == parley.RunClient
 }
 
 // run is how a call is carried out.
@@ -345,13 +355,13 @@ func unknown(s *parley.Session, c *parley.Tool) parley.Interaction {
 	in := parley.Interaction{
 		Session: s.ID, Turn: s.Turn.ID, Agent: c.Agent, Kind: parley.KindUnknown, Call: c.Call, Tool: c.Name, Input: c.Input,
 		Title: "Did " + c.Name + " take effect?",
-		Text:  "The call was sent, but its outcome was lost. It is not repeated unless you say so.",
+		Text:  "Nobody knows whether this call took effect. It is not repeated unless you say so.",
 		Choices: []string{
 			parley.ChoiceHappened, parley.ChoiceDidNot, parley.ChoiceAgain, parley.ChoiceLeave,
 		},
 	}
 	if c.Error != nil && c.Error.Message != "" {
-		in.Text = "The call was sent, but its outcome is unknown: " + c.Error.Message + ". It is not repeated unless you say so."
+		in.Text = "Nobody knows whether this call took effect: " + c.Error.Message + ". It is not repeated unless you say so."
 	}
 	return in
 }

@@ -1,8 +1,10 @@
 package mem
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -52,7 +54,8 @@ type (
 	}
 	key struct {
 		seam.Key
-		of parley.SessionID // whose batch inserted it
+		of   parley.SessionID // whose batch inserted it
+		gone int64            // when that session was deleted; 0: it is there
 	}
 	aliasID struct{ user, org, app, outside string }
 	spentID struct{ day, model, user, org string }
@@ -302,8 +305,9 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 	for _, d := range ix.Release {
 		delete(s.blobs, d)
 	}
+	refers := rule.RefersOf(b)
 	for i, row := range ix.Artifacts {
-		s.artifacts[row.ID] = artifact{seq: s.seq, body: r.artifacts[i]}
+		s.artifacts[row.ID] = artifact{seq: refers.Artifact(row.ID), body: r.artifacts[i]}
 	}
 	for _, sp := range ix.Spend {
 		at := spentID{sp.Day, sp.Model, s.user, s.org}
@@ -314,7 +318,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 	}
 	for _, d := range ix.Blobs {
 		if _, ok := s.blobs[d]; !ok {
-			s.blobs[d] = s.seq
+			s.blobs[d] = refers.Blob(d)
 		}
 	}
 	for _, call := range ix.DropChunks {
@@ -323,12 +327,38 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 }
 
 func (t *tables) delete(p parley.Principal, id parley.SessionID) error {
-	if _, err := t.session(p, id); err != nil {
+	s, err := t.session(p, id)
+	if err != nil {
 		return err
 	}
 	delete(t.sessions, id)
 	t.gone[id] = true
-	maps.DeleteFunc(t.keys, func(_ keyID, k key) bool { return k.of == id })
+	t.retire(s, time.Now())
 	maps.DeleteFunc(t.aliases, func(_ aliasID, s parley.SessionID) bool { return s == id })
 	return nil
+}
+
+// retire keeps the user's keys that made a deleted session, and removes those that have
+// been kept for long enough or are too many.
+func (t *tables) retire(s *session, now time.Time) {
+	var gone []keyID // of the user
+	for id, k := range t.keys {
+		switch {
+		case k.of == s.id && id.session != "", k.gone > 0 && k.gone < rule.Millis(now.Add(-rule.KeyKept)):
+			delete(t.keys, id)
+			continue
+		case k.of == s.id:
+			k.gone = rule.Millis(now)
+			t.keys[id] = k
+		}
+		if k.gone > 0 && id.user == s.user && id.org == s.org {
+			gone = append(gone, id)
+		}
+	}
+	slices.SortFunc(gone, func(a, b keyID) int {
+		return cmp.Or(cmp.Compare(t.keys[b].gone, t.keys[a].gone), cmp.Compare(b.key, a.key))
+	})
+	for _, id := range gone[min(len(gone), rule.KeysKept):] {
+		delete(t.keys, id)
+	}
 }

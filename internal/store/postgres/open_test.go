@@ -114,7 +114,7 @@ func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 	storetest.MigratedForks(t, open(t, dsn), func(s seam.Store) seam.Store {
 		must(t, s.Close())
 		run(t, dsn, `DELETE FROM parley.turns t USING parley.sessions s WHERE s.id = t.session AND t.last <= s.shared;
-			ALTER TABLE parley.turns DROP COLUMN last; ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 6`)
+			ALTER TABLE parley.turns DROP COLUMN last; ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 6`)
 		return open(t, dsn)
 	})
 }
@@ -125,7 +125,7 @@ func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
 	storetest.MigratedQuestions(t, open(t, dsn), func(s seam.Store) seam.Store {
 		must(t, s.Close())
 		run(t, dsn, `DELETE FROM parley.interactions i USING parley.sessions s WHERE s.id = i.session AND i.last <= s.shared;
-			ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 7`)
+			ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 7`)
 		return open(t, dsn)
 	})
 }
@@ -136,7 +136,7 @@ func TestLongLogsOfVersion7(t *testing.T) {
 		dsn := pgtest.Start(t)
 		must(t, open(t, dsn).Close())
 		session := fmt.Sprintf(`convert_to('s' || (n %% %d), 'UTF8')`, sessions)
-		run(t, dsn, `ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 7;
+		run(t, dsn, `ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 7;
 			INSERT INTO parley.events (session, seq, turn, agent, time, type, v, data)
 				SELECT `+session+`, n, 't', '', 0, CASE WHEN n % 10 < 9 THEN 'model.replied'::bytea ELSE 'interaction.answered' END, 1,
 				convert_to(CASE WHEN n % 10 < 9 THEN '{"x":"y"}' ELSE '{"id":"i' || n || '"}' END, 'UTF8') FROM generate_series(1, 20000) n;
@@ -235,6 +235,16 @@ func TestClaimAsksForLeases(t *testing.T) {
 func TestOldBlobsThatNothingRefersToGo(t *testing.T) {
 	t.Parallel()
 	storetest.Collected(t, func(now func() time.Time) storetest.Collector {
+		s, err := postgres.Open(context.Background(), pgtest.Start(t), postgres.Options{Now: now})
+		must(t, err)
+		t.Cleanup(func() { must(t, s.Close()) })
+		return s
+	})
+}
+
+func TestKeysOfDeletedSessionsGo(t *testing.T) {
+	t.Parallel()
+	storetest.KeysGo(t, func(now func() time.Time) seam.Store {
 		s, err := postgres.Open(context.Background(), pgtest.Start(t), postgres.Options{Now: now})
 		must(t, err)
 		t.Cleanup(func() { must(t, s.Close()) })

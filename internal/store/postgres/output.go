@@ -119,9 +119,10 @@ func (o *output) add(p *piece, at *place) {
 		o.released[name{id, string(d)}] = true
 		delete(o.refs, name{id, string(d)})
 	}
+	refers := rule.RefersOf(r.Batch)
 	for i, a := range ix.Artifacts {
 		delete(o.unkept, name{id, string(a.ID)})
-		o.artifacts[name{id, string(a.ID)}] = artifactRow{at.seq, r.artifacts[i]}
+		o.artifacts[name{id, string(a.ID)}] = artifactRow{refers.Artifact(a.ID), r.artifacts[i]}
 	}
 	for _, sp := range ix.Spend {
 		n := name{at.user, at.org, sp.Day, sp.Model}
@@ -130,7 +131,7 @@ func (o *output) add(p *piece, at *place) {
 	for _, d := range ix.Blobs {
 		delete(o.released, name{id, string(d)})
 		if _, ok := o.refs[name{id, string(d)}]; !ok {
-			o.refs[name{id, string(d)}] = at.seq
+			o.refs[name{id, string(d)}] = refers.Blob(d)
 		}
 	}
 	for _, call := range ix.DropChunks {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 
@@ -147,12 +148,14 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		if _, err := tx.Exec(ctx, long); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `DELETE FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4)`, raw(id), p.IsSystem(), raw(p.User), raw(p.Org))
+		var user, org []byte
+		err := tx.QueryRow(ctx, `DELETE FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4) RETURNING usr, org`,
+			raw(id), p.IsSystem(), raw(p.User), raw(p.Org)).Scan(&user, &org)
 		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return rule.NotFound("session", id)
 		case err != nil:
 			return err
-		case tag.RowsAffected() == 0:
-			return rule.NotFound("session", id)
 		}
 		if _, err := tx.Exec(ctx, lockShares); err != nil {
 			return err
@@ -172,11 +175,18 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		for _, query := range []string{
 			`INSERT INTO gone (id) VALUES ($1)`,
 			`DELETE FROM states WHERE session = $1`, `DELETE FROM turns WHERE session = $1`,
-			`DELETE FROM interactions WHERE session = $1`, `DELETE FROM artifacts WHERE session = $1`, `DELETE FROM keys WHERE of = $1`,
+			`DELETE FROM interactions WHERE session = $1`, `DELETE FROM artifacts WHERE session = $1`, `DELETE FROM keys WHERE of = $1 AND session <> ''`,
 			`DELETE FROM aliases WHERE session = $1`, `DELETE FROM refs WHERE session = $1`, `DELETE FROM chunks WHERE session = $1`,
 		} {
 			b.Queue(query, raw(id))
 		}
+		// The user's keys that made the session stay for a while: see rule.KeyKept.
+		now := s.now()
+		b.Queue(`UPDATE keys SET gone = $2 WHERE of = $1 AND session = ''`, raw(id), rule.Millis(now))
+		b.Queue(`DELETE FROM keys WHERE gone > 0 AND gone < $1`, rule.Millis(now.Add(-rule.KeyKept)))
+		b.Queue(`DELETE FROM keys WHERE usr = $1 AND org = $2 AND gone > 0 AND (gone, key) <= (
+			SELECT gone, key FROM keys WHERE usr = $1 AND org = $2 AND gone > 0 ORDER BY gone DESC, key DESC LIMIT 1 OFFSET $3)`,
+			user, org, rule.KeysKept)
 		b.Queue(`DELETE FROM events e USING unnest($1::bytea[]) AS l (id) WHERE e.session = l.id
 			AND e.seq > (SELECT coalesce(max(h.last), 0) FROM shares h WHERE h.of = l.id) AND EXISTS (SELECT 1 FROM gone g WHERE g.id = l.id)`, logs)
 		b.Queue(erase(`unnest($1::bytea[], $2::bigint[])`), logs, last)

@@ -181,7 +181,7 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 // put writes everything except the session's row. Statements that may be refused come
 // first.
 func put(c *conn, r rows, user, org string) error {
-	id, last := string(r.Session), r.After+int64(len(r.Events))
+	id := string(r.Session)
 	for _, k := range r.Index.Keys {
 		err := c.exec(`INSERT OR IGNORE INTO keys (session, key, user, org, of, body, made, turn) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			string(k.Session), k.Key, user, org, id, string(k.Body), string(k.Made), string(k.Turn))
@@ -202,13 +202,14 @@ func put(c *conn, r rows, user, org string) error {
 			return err
 		}
 	}
+	refers := rule.RefersOf(r.Batch)
 	for _, d := range r.Index.Blobs {
 		if ok, err := exists(c, `SELECT 1 FROM blobs WHERE digest = ?`, string(d)); err != nil {
 			return err
 		} else if !ok {
 			return rule.NoBlob(d)
 		}
-		if err := c.exec(`INSERT OR IGNORE INTO refs (session, digest, seq) VALUES (?, ?, ?)`, id, string(d), last); err != nil {
+		if err := c.exec(`INSERT OR IGNORE INTO refs (session, digest, seq) VALUES (?, ?, ?)`, id, string(d), refers.Blob(d)); err != nil {
 			return err
 		}
 	}
@@ -228,7 +229,7 @@ func put(c *conn, r rows, user, org string) error {
 			return err
 		}
 	}
-	if err := putIndex(c, r, user, org, last); err != nil {
+	if err := putIndex(c, r, refers, user, org); err != nil {
 		return err
 	}
 	for _, call := range r.Index.DropChunks {
@@ -239,7 +240,7 @@ func put(c *conn, r rows, user, org string) error {
 	return nil
 }
 
-func putIndex(c *conn, r rows, user, org string, last int64) error {
+func putIndex(c *conn, r rows, refers rule.Refers, user, org string) error {
 	id := string(r.Session)
 	if st := r.Index.State; st != nil {
 		err := c.exec(`INSERT INTO states (session, seq, version, body) VALUES (?, ?, ?, ?)
@@ -276,7 +277,7 @@ func putIndex(c *conn, r rows, user, org string, last int64) error {
 		}
 	}
 	for i, a := range r.Index.Artifacts {
-		err := c.exec(`INSERT OR REPLACE INTO artifacts (session, id, seq, body) VALUES (?, ?, ?, ?)`, id, string(a.ID), last, r.artifacts[i])
+		err := c.exec(`INSERT OR REPLACE INTO artifacts (session, id, seq, body) VALUES (?, ?, ?, ?)`, id, string(a.ID), refers.Artifact(a.ID), r.artifacts[i])
 		if err != nil {
 			return err
 		}

@@ -92,6 +92,9 @@ func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	})
 }
 
+// undo11 undoes migration 0011.
+const undo11 = `DROP INDEX keys_gone; DROP INDEX keys_gone_of; ALTER TABLE keys DROP COLUMN gone; `
+
 func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 	t.Parallel()
 	storetest.MigratedForks(t, open(t, t.TempDir()), func(s seam.Store) seam.Store {
@@ -100,7 +103,7 @@ func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
 		must(t, err)
 		must(t, sqlitex.ExecuteScript(c, `DELETE FROM turns WHERE EXISTS (SELECT 1 FROM sessions WHERE id = session AND last <= shared);
-			ALTER TABLE turns DROP COLUMN last; ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 6`, nil))
+			ALTER TABLE turns DROP COLUMN last; ALTER TABLE interactions DROP COLUMN last; `+undo11+`PRAGMA user_version = 6`, nil))
 		must(t, c.Close())
 		return open(t, old.Dir())
 	})
@@ -114,7 +117,7 @@ func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
 		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
 		must(t, err)
 		must(t, sqlitex.ExecuteScript(c, `DELETE FROM interactions WHERE EXISTS (SELECT 1 FROM sessions WHERE id = session AND last <= shared);
-			ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7`, nil))
+			ALTER TABLE interactions DROP COLUMN last; `+undo11+`PRAGMA user_version = 7`, nil))
 		must(t, c.Close())
 		return open(t, old.Dir())
 	})
@@ -127,7 +130,7 @@ func TestLongLogsOfVersion7(t *testing.T) {
 		must(t, open(t, dir).Close())
 		c, err := zombie.OpenConn(filepath.Join(dir, sqlite.FileName), zombie.OpenReadWrite)
 		must(t, err)
-		must(t, sqlitex.ExecuteScript(c, `ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7;
+		must(t, sqlitex.ExecuteScript(c, undo11+`ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7;
 			CREATE TEMP TABLE n AS WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000) SELECT n FROM n;
 			INSERT INTO events (session, seq, turn, agent, time, type, v, data)
 				SELECT 's' || (n % `+strconv.Itoa(sessions)+`), n, 't', '', 0, iif(n % 10 < 9, 'model.replied', 'interaction.answered'), 1,
@@ -154,6 +157,16 @@ func TestLongLogsOfVersion7(t *testing.T) {
 func TestOldBlobsThatNothingRefersToGo(t *testing.T) {
 	t.Parallel()
 	storetest.Collected(t, func(now func() time.Time) storetest.Collector {
+		s, err := sqlite.Open(context.Background(), t.TempDir(), sqlite.Options{Now: now})
+		must(t, err)
+		t.Cleanup(func() { must(t, s.Close()) })
+		return s
+	})
+}
+
+func TestKeysOfDeletedSessionsGo(t *testing.T) {
+	t.Parallel()
+	storetest.KeysGo(t, func(now func() time.Time) seam.Store {
 		s, err := sqlite.Open(context.Background(), t.TempDir(), sqlite.Options{Now: now})
 		must(t, err)
 		t.Cleanup(func() { must(t, s.Close()) })

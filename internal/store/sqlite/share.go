@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 
@@ -173,7 +174,8 @@ func free(c *conn, log parley.SessionID) error {
 // Delete implements seam.Store.
 func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
 	return s.write(ctx, func(c *conn) error {
-		if _, err := find(c, p, id); err != nil {
+		at, err := find(c, p, id)
+		if err != nil {
 			return err
 		}
 		read, err := shares(c, id, 0)
@@ -183,12 +185,15 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		for _, query := range []string{
 			`DELETE FROM sessions WHERE id = ?`, `INSERT INTO gone (id) VALUES (?)`, `DELETE FROM shares WHERE session = ?`,
 			`DELETE FROM states WHERE session = ?`, `DELETE FROM turns WHERE session = ?`,
-			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE of = ?`,
+			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE of = ? AND session <> ''`,
 			`DELETE FROM aliases WHERE session = ?`, `DELETE FROM refs WHERE session = ?`, `DELETE FROM chunks WHERE session = ?`,
 		} {
 			if err := c.exec(query, string(id)); err != nil {
 				return err
 			}
+		}
+		if err := retire(c, at, s.now()); err != nil {
+			return err
 		}
 		for _, sh := range append(read, share{of: id, last: math.MaxInt64}) {
 			if err := free(c, sh.of); err != nil {
@@ -200,4 +205,16 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		}
 		return nil
 	})
+}
+
+// retire keeps the user's keys that made a deleted session, and removes those that have
+// been kept for long enough or are too many.
+func retire(c *conn, of place, now time.Time) error {
+	return errors.Join(
+		c.exec(`UPDATE keys SET gone = ?2 WHERE of = ?1 AND session = ''`, string(of.id), rule.Millis(now)),
+		c.exec(`DELETE FROM keys WHERE gone > 0 AND gone < ?`, rule.Millis(now.Add(-rule.KeyKept))),
+		c.exec(`DELETE FROM keys WHERE user = ?1 AND org = ?2 AND gone > 0 AND (gone, key) <= (
+			SELECT gone, key FROM keys WHERE user = ?1 AND org = ?2 AND gone > 0 ORDER BY gone DESC, key DESC LIMIT 1 OFFSET ?3)`,
+			of.user, of.org, rule.KeysKept),
+	)
 }

@@ -7,10 +7,52 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/rule"
 )
+
+// forkWithin checks that a fork between two events of one append has the artifacts and blobs that
+// the events before it refer to, and no others.
+func forkWithin(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	create(t, s, ann, "S", 1)
+	var refs []parley.Digest
+	for _, body := range []string{"the app", "first", "second"} {
+		d, err := s.PutBlob(ctx, ann, []byte(body))
+		must(t, err)
+		refs = append(refs, d)
+	}
+	stored := func(seq int64, id parley.ArtifactID, d parley.Digest) parley.Event {
+		return event("S", seq, "artifact.stored", fmt.Sprintf(`{"id":%q,"sha256":%q}`, id, d))
+	}
+	row := func(id parley.ArtifactID, d parley.Digest) seam.Artifact {
+		return seam.Artifact{ArtifactRef: parley.ArtifactRef{ID: id, SHA256: d}, Session: "S", CreatedAt: at(2)}
+	}
+	must(t, s.Append(ctx, ann, seam.Batch{
+		Session: "S", Epoch: 1, After: 1,
+		Events: []parley.Event{
+			event("S", 2, "turn.started", fmt.Sprintf(`{"app":%q}`, refs[0])), stored(3, "a1", refs[1]), steered("S", 4, 1)[0], stored(5, "a2", refs[2]), steered("S", 6, 1)[0],
+		},
+		Index: seam.Index{Blobs: refs, Artifacts: []seam.Artifact{row("a1", refs[1]), row("a2", refs[2])}},
+	}))
+	for at, n := range map[int64]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3} {
+		id := parley.SessionID(fmt.Sprint("F", at))
+		forked(t, s, "S", id, at)
+		arts, err := s.Artifacts(ctx, ann, id)
+		must(t, err)
+		if want := max(n-1, 0); len(arts) != want {
+			t.Errorf("a fork after event %d has the artifacts %v, want %d", at, arts, want)
+		}
+		for i, d := range refs {
+			if _, err := s.Blob(ctx, ann, id, d); (err == nil) != (i < n) {
+				t.Errorf("a fork after event %d asks for blob %d: %v, want the first %d to be there", at, i, err, n)
+			}
+		}
+	}
+}
 
 func fork(t *testing.T, s seam.Store) {
 	ctx := context.Background()
@@ -86,6 +128,7 @@ func deleted(t *testing.T, s seam.Store) {
 	for name, try := range reaches {
 		switch seen, err := try(ctx, s, w, ann); {
 		case name == "Spent" || name == "Held": // spending stays, and B still exists
+		case name == "Key": // see keysOfDeleted
 		case strings.HasSuffix(name, "Sealed") || strings.Contains(name, "Approval"): // they belong to the user, whichever sessions exist
 		case seen || err != nil && parley.CodeOf(err) != parley.CodeNotFound:
 			t.Errorf("%s of a deleted session: got %v, %v, want false and not_found", name, seen, err)
@@ -95,10 +138,68 @@ func deleted(t *testing.T, s seam.Store) {
 	if len(d.Sessions) != 1 || len(d.Turns) != 1 || len(d.Interactions) != 1 {
 		t.Errorf("got %d sessions, %d turns, %d interactions, want one of each", len(d.Sessions), len(d.Turns), len(d.Interactions))
 	}
-	// Its keys and its outside id are free again.
+	// Its outside id is free again.
 	in := info(ann, "C")
 	in.OutsideID = w.info.OutsideID
-	must(t, s.Append(ctx, ann, seam.Batch{Session: "C", Create: true, Events: steered("C", 1, 1), Index: seam.Index{Session: &in, Keys: []seam.Key{w.ofUser}}}))
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "C", Create: true, Events: steered("C", 1, 1), Index: seam.Index{Session: &in}}))
+}
+
+// keysOfDeleted: the key that made a session stays taken when that is deleted; the session's
+// own keys are gone with it.
+func keysOfDeleted(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	w := newWorld(t, s, ann, "A")
+	newWorld(t, s, bob, "B")
+	must(t, s.Delete(ctx, ann, w.id))
+	got, err := s.Key(ctx, ann, "", w.ofUser.Key)
+	must(t, err)
+	equal(t, "key of the user", got, w.ofUser)
+	_, err = s.Key(ctx, bob, "", w.ofUser.Key)
+	want(t, "key of another user", err, parley.CodeNotFound)
+	_, err = s.Key(ctx, ann, w.id, w.key.Key)
+	want(t, "key of the session", err, parley.CodeNotFound)
+	in := info(ann, "C")
+	b := seam.Batch{Session: "C", Create: true, Events: steered("C", 1, 1), Index: seam.Index{Session: &in, Keys: []seam.Key{w.ofUser}}}
+	want(t, "the key again", s.Append(ctx, ann, b), parley.CodeKeyReused)
+	b.Index.Keys = nil
+	must(t, s.Append(ctx, ann, b))
+
+	// The newest are kept, whichever session had them, and each user's own.
+	many := make([]seam.Key, rule.KeysKept)
+	for i := range many {
+		many[i] = seam.Key{Key: fmt.Sprintf("many-%05d", i), Made: "C"}
+	}
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "C", Epoch: 1, After: 1, Index: seam.Index{Keys: many}}))
+	must(t, s.Delete(ctx, parley.System(), "B-session"))
+	must(t, s.Delete(ctx, ann, "C"))
+	for key, stays := range map[string]bool{w.ofUser.Key: false, "many-00000": true, fmt.Sprintf("many-%05d", rule.KeysKept-1): true} {
+		if _, err := s.Key(ctx, ann, "", key); (err == nil) != stays {
+			t.Errorf("key %s: got %v, want it kept: %v", key, err, stays)
+		}
+	}
+	_, err = s.Key(ctx, bob, "", "B-key")
+	must(t, err)
+}
+
+// KeysGo checks that a user's key outlives its session for rule.KeyKept, by the clock that open is
+// given.
+func KeysGo(t *testing.T, open func(now func() time.Time) seam.Store) {
+	ctx := context.Background()
+	now := start
+	s := open(func() time.Time { return now })
+	w := newWorld(t, s, ann, "A")
+	for _, id := range []parley.SessionID{"S", "T"} {
+		create(t, s, bob, id, 1)
+	}
+	must(t, s.Delete(ctx, ann, w.id))
+	now = now.Add(rule.KeyKept)
+	must(t, s.Delete(ctx, bob, "S"))
+	_, err := s.Key(ctx, ann, "", w.ofUser.Key)
+	must(t, err)
+	now = now.Add(time.Millisecond)
+	must(t, s.Delete(ctx, bob, "T"))
+	_, err = s.Key(ctx, ann, "", w.ofUser.Key)
+	want(t, "the key after its time", err, parley.CodeNotFound)
 }
 
 func deleteFences(t *testing.T, s seam.Store) {

@@ -281,6 +281,9 @@ func last(text string) string {
 	return "… " + strings.ToValidUTF8(text, "")
 }
 
+// Reconciles implements [seam.Choosy].
+func (t *Toolset) Reconciles(tool string) bool { return t.tools[tool].Reconcile }
+
 // Reconcile implements [seam.Reconciler].
 func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult, known bool, err error) {
 	tool := t.tools[r.Name]

@@ -19,6 +19,8 @@ type Tool interface {
 	run(ctx context.Context, input json.RawMessage) (Output, error)
 	reconcile(ctx context.Context, input json.RawMessage) (out Output, happened bool, err error)
 	reconciles() bool
+	// inside reports whether all that a call does is over when its process has ended.
+	inside() bool
 }
 
 // Toolset implements [seam.Toolset]. It is safe for concurrent use if its functions are.
@@ -74,7 +76,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 // Over implements [seam.Local].
 func (t *Toolset) Over(tool string, call parley.CallID) bool {
 	f := t.tools[tool]
-	return f != nil && !f.reconciles() && !running.has(call)
+	return f != nil && f.inside() && !running.has(call)
 }
 
 // running holds the calls that run in this process, of all toolsets: a closed toolset may have
@@ -104,6 +106,12 @@ func (u *underWay) has(call parley.CallID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.calls[call] > 0
+}
+
+// Reconciles implements [seam.Choosy].
+func (t Reconciled) Reconciles(tool string) bool {
+	f, ok := t.tools[tool]
+	return ok && f.reconciles()
 }
 
 // Reconcile implements [seam.Reconciler].

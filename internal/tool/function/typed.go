@@ -21,15 +21,17 @@ type Reconcile[In, Out any] func(ctx context.Context, in In) (out Out, happened 
 
 // typed implements [Tool].
 type typed[In, Out any] struct {
-	decl parley.ToolDecl
-	err  error
-	do   Run[In, Out]
-	ask  Reconcile[In, Out] // nil: the tool cannot be asked
+	decl   parley.ToolDecl
+	err    error
+	within bool
+	do     Run[In, Out]
+	ask    Reconcile[In, Out] // nil: the tool cannot be asked
 }
 
-// New makes a tool. Schemas that d lacks are made from the types.
-func New[In, Out any](d parley.ToolDecl, run Run[In, Out], reconcile Reconcile[In, Out]) Tool {
-	t := &typed[In, Out]{decl: d, do: run, ask: reconcile}
+// New makes a tool. Schemas that d lacks are made from the types. inside says that all that a call
+// does is over when its process has ended.
+func New[In, Out any](d parley.ToolDecl, inside bool, run Run[In, Out], reconcile Reconcile[In, Out]) Tool {
+	t := &typed[In, Out]{decl: d, within: inside, do: run, ask: reconcile}
 	t.err = t.complete()
 	return t
 }
@@ -103,6 +105,8 @@ func notNull(s *jsonschema.Schema) {
 func (t *typed[In, Out]) Decl() (parley.ToolDecl, error) { return t.decl, t.err }
 
 func (t *typed[In, Out]) reconciles() bool { return t.ask != nil }
+
+func (t *typed[In, Out]) inside() bool { return t.within }
 
 func (t *typed[In, Out]) run(ctx context.Context, input json.RawMessage) (Output, error) {
 	in, err := decode[In](input)

@@ -12,6 +12,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
+// Reconciles implements [seam.Choosy].
+func (t *Toolset) Reconciles(tool string) bool { return tool == CallService }
+
 // Reconcile implements seam.Reconciler: from the states, it finds out whether a service call
 // took effect whose answer was lost. That is possible for services that set a state.
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/nearest"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -177,7 +178,7 @@ func likeness(ask, have string) float64 {
 		slips = 2
 	}
 	if len(a) >= 4 && abs(len(a)-len(h)) <= slips {
-		if d := distance(a, h, slips); d <= slips {
+		if d := nearest.Within(a, h, slips); d <= slips {
 			return 0.65 - 0.15*float64(d-1)
 		}
 	}
@@ -201,39 +202,6 @@ func stem(w string) string {
 	return w
 }
 
-// distance is the number of typing errors between two words: an extra letter, a missing one, a
-// wrong one, or two swapped ones. It stops counting beyond limit.
-func distance(a, b string, limit int) int {
-	ra, rb := []rune(a), []rune(b)
-	if n := len(ra) - len(rb); max(n, -n) > limit {
-		return limit + 1
-	}
-	prev2, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(ra); i++ {
-		cur[0] = i
-		low := i
-		for j := 1; j <= len(rb); j++ {
-			cost := 1
-			if ra[i-1] == rb[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && ra[i-1] == rb[j-2] && ra[i-2] == rb[j-1] {
-				cur[j] = min(cur[j], prev2[j-2]+1)
-			}
-			low = min(low, cur[j])
-		}
-		if low > limit {
-			return limit + 1
-		}
-		prev2, prev, cur = prev, cur, prev2
-	}
-	return prev[len(rb)]
-}
-
 // nearest returns the entities that may have been meant: those whose id or name differs from the
 // text by the fewest typing errors.
 func (x *Index) nearest(written string) []Entity {
@@ -252,7 +220,7 @@ func (x *Index) nearest(written string) []Entity {
 		best := math.Inf(1)
 		try := func(a, b string) {
 			if n := max(len(a), len(b)); a != "" && b != "" {
-				best = min(best, float64(distance(a, b, int(tooFar*float64(n))+1))/float64(n))
+				best = min(best, float64(nearest.Within(a, b, int(tooFar*float64(n))+1))/float64(n))
 			}
 		}
 		try(want, plain(e.ID))
@@ -316,7 +284,7 @@ func (x *Index) nearArea(written string) string {
 	for _, a := range x.Areas() {
 		for _, n := range append([]string{a.Name, a.ID}, x.aliases(a.ID)...) {
 			w, have := plain(written), plain(n)
-			if off := float64(distance(w, have, max(len(w), len(have)))) / float64(max(len(w), len(have), 1)); off < best {
+			if off := float64(nearest.Distance(w, have)) / float64(max(len(w), len(have), 1)); off < best {
 				best, name = off, a.Name
 			}
 		}

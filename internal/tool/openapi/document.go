@@ -351,6 +351,9 @@ func (p *part) follow(ref string) error {
 		n = 3
 	case "paths":
 		n = 2
+		if len(keys) > 3 && keys[3] == "responses" { // which operations are taken without
+			n = len(keys)
+		}
 	}
 	keys = keys[:min(n, len(keys))]
 	raw, err := p.d.walk(ref, keys)
@@ -369,9 +372,22 @@ func (p *part) follow(ref string) error {
 	last := keys[len(keys)-1]
 	if mark := strings.Join(keys, "\x00"); !p.done[mark] {
 		p.done[mark] = true
-		into[last] = p.take(raw)
+		into[last] = merged(into[last], p.take(raw))
 	}
 	return nil
+}
+
+// merged adds what b has to a. Both are parts of the same value.
+func merged(a, b any) any {
+	into, okA := a.(map[string]any)
+	from, okB := b.(map[string]any)
+	if !okA || !okB {
+		return b
+	}
+	for k, v := range from {
+		into[k] = merged(into[k], v)
+	}
+	return into
 }
 
 // pointer returns the keys of a reference within the description.

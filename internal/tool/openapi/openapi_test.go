@@ -139,6 +139,7 @@ func TestRequests(t *testing.T) {
 		{"bulk", `{"body":[{"name":"a"}]}`, `POST /v1/bulk application/json [{"name":"a"}]`},
 		{"any", `{"a":["x"],"b":"{\"deep\":[1]}"}`, `POST /v1/any application/json {"a":["x"],"b":{"deep":[1]}}`},
 		{"any", `{"a":"x","b":"{no json"}`, `POST /v1/any application/json {"a":"x","b":"{no json"}`},
+		{"any", `{"a":"x","b":"[1]]"}`, `POST /v1/any application/json {"a":"x","b":"[1]]"}`},
 		{"text", `{"body":"hello"}`, "POST /v1/text text/plain hello"},
 		{"GET /label/{a}/{b}", `{"a":["x","y"],"b":["1","2"]}`, "GET /v1/label/.x,y/;b=1;b=2"},
 	} {
@@ -170,6 +171,38 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%s with %s (-want +got):\n%s", c.operation, c.input, diff)
 		}
 		web.Close()
+	}
+}
+
+// TestInput_of_enums_and_answers: an enum without a type may hold values of several, and an input may
+// be described by the answer of another operation.
+func TestInput_of_enums_and_answers(t *testing.T) {
+	t.Parallel()
+	const api = `openapi: 3.0.3
+paths:
+  /users:
+    get:
+      operationId: list
+      responses: {200: {description: all, content: {application/json: {schema: {type: array, items: {type: object, properties: {name: {type: string}}}}}}}}
+    post:
+      operationId: add
+      parameters: [{name: level, in: query, schema: {enum: [1, auto]}}]
+      requestBody: {content: {application/json: {schema: {type: object, properties: {first: {$ref: "#/paths/~1users/get/responses/200/content/application~1json/schema/items"}, again: {$ref: "#/paths/~1users/post/parameters/0/schema"}}}}}}
+`
+	s := toolset(t, Options{BaseURL: "https://a", Description: []byte(api), Operations: ops("add")})
+	box, err := toolbox.New([]seam.Toolset{s}, toolbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for input, fine := range map[string]bool{
+		`{"level":"auto","first":{"name":"Ana"},"again":"auto"}`: true,
+		`{"level":1,"again":1}`:                                  true,
+		`{"level":"other"}`:                                      false,
+		`{"first":{"surname":"Ana"}}`:                            false,
+	} {
+		if err := box.Check(s.list[0].Name, json.RawMessage(input)); (err == nil) != fine {
+			t.Errorf("%s: %v\n%s", input, err, s.list[0].InputSchema)
+		}
 	}
 }
 

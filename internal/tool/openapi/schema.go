@@ -150,17 +150,22 @@ func (f *flat) kinds() []string {
 	case f.items != nil:
 		return []string{"array"}
 	}
+	var kinds []string
 	for _, v := range f.enum {
+		kind := ""
 		switch v.(type) {
 		case string:
-			return []string{"string"}
+			kind = "string"
 		case bool:
-			return []string{"boolean"}
+			kind = "boolean"
 		case float64:
-			return []string{"number"}
+			kind = "number"
+		}
+		if kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
 		}
 	}
-	return nil
+	return kinds
 }
 
 // union merges the properties of the alternatives that are objects, and of nested alternatives

@@ -3,7 +3,9 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -180,8 +182,8 @@ func number(raw []byte, v any) error {
 	if err := dec.Decode(v); err != nil {
 		return err
 	}
-	if dec.More() {
-		return fmt.Errorf("there is more after the value")
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) { // More would miss a closing bracket
+		return errors.New("there is more after the value")
 	}
 	return nil
 }

@@ -161,6 +161,9 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	return res, err
 }
 
+// Reconciles implements [seam.Choosy].
+func (t *Toolset) Reconciles(tool string) bool { return t.tools[tool].Reconcile }
+
 // Reconcile implements [seam.Reconciler].
 func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult, known bool, err error) {
 	if !t.tools[r.Name].Reconcile {

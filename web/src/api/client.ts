@@ -174,6 +174,8 @@ export interface Approval {
   name: string;
   /** The whole command line, or the address that is called. */
   runs: string;
+  /** Nothing runs on the server's machine: runs is an address. */
+  remote?: boolean;
   files?: string[];
   state: ApprovalState;
   /** Why it does not run even if it is allowed. */

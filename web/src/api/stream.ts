@@ -170,8 +170,9 @@ export function follow(client: Client, session: string, after: number, sink: Sin
       switch (frame.event) {
         case "model.delta":
         case "model.partial":
+        case "tool.progress":
           frames.push({
-            kind: frame.event === "model.delta" ? "delta" : "partial",
+            kind: frame.event === "model.partial" ? "partial" : "delta",
             delta: JSON.parse(frame.data) as Delta,
           });
           break;

@@ -137,7 +137,7 @@ export interface ErrorInfo {
 
 /** Code classifies an error for programs. Codes appear on every wire; new ones may be
  * added, none is ever removed. */
-export type Code = "invalid" | "not_found" | "unauthenticated" | "forbidden" | "busy" | "conflict" | "key_reused" | "too_large" | "rate_limited" | "quota" | "unavailable" | "fenced" | "condensed" | "upgrade_required" | "timeout" | "cancelled" | "model_error" | "tool_error" | "internal" | (string & {});
+export type Code = "invalid" | "not_found" | "unauthenticated" | "forbidden" | "busy" | "conflict" | "key_reused" | "too_large" | "rate_limited" | "quota" | "unavailable" | "fenced" | "condensed" | "deleted" | "upgrade_required" | "timeout" | "cancelled" | "model_error" | "tool_error" | "internal" | (string & {});
 
 /** SessionInfo is a session as lists show it: an index row, and the body of
  * GET /v1/sessions/{id}. */
@@ -182,6 +182,7 @@ export interface Policy {
   allowlisted_services?: string[];
   modes?: PermissionMode[];
   fixed_model?: boolean;
+  outward_after_web?: Verdict;
   answer_within?: Duration;
 }
 
@@ -361,10 +362,15 @@ export interface ToolDecl {
   effect: Effect; // empty means write
   run?: RunBy; // empty: its toolset runs it
   subject?: string;
+  path?: string;
   actuation?: boolean; // acts on the physical world, see Policy.AllowActuation
   asks?: boolean; // only asks a human; not offered where there is no human
   edits?: boolean; // changes only files of the session's workspace, see ModeAcceptEdits
   workspace_own?: boolean;
+  web?: boolean;
+  outward?: boolean;
+  rule?: string;
+  instead?: string;
   key_ttl?: Duration; // for idempotent tools: how long the service remembers keys
   timeout?: Duration; // per call; 0: the engine's default. For RunClient: from the claim to the report
   claim_within?: Duration; // for RunClient: how long a call waits for a client; 0: as long as for a human
@@ -557,6 +563,7 @@ export interface LoginAnswer {
 export interface LoginFinished {
   login: Login;
   denied?: boolean; // the user or the authorization server refused
+  continues?: boolean; // a call waited for this login; its turn goes on
 }
 
 /** Login is a user's login at another service, such as an MCP server. Its tokens are stored
@@ -917,6 +924,7 @@ export interface ToolStarted {
   redacted?: boolean; // see ToolRequested; the tool itself got the secrets
   run?: RunBy; // who runs it, see ToolDecl
   claim?: Claim; // for RunClient: the client that claimed it
+  web?: boolean; // the result holds what strangers wrote, see ToolDecl
 }
 
 /** Claim says which client has claimed a call. The client may report until the call's deadline. */
@@ -1095,6 +1103,9 @@ export interface FileSaved {
   path: string; // relative to the workspace, using slashes
   before?: Digest; // empty: the file did not exist
   after?: Digest; // empty: the file was deleted
+  diff?: string;
+  added?: number; // lines
+  removed?: number; // lines
 }
 
 /** RuntimeNoted is a note for people about a turn that only its runtime can make, such as that a

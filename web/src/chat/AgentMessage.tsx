@@ -44,7 +44,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           (Steps ? (
             <Steps exchange={x} running={working && x.answer === ""} opened={open} />
           ) : (
-            <ThoughtProcess exchange={x.id} steps={x.steps} running={working && x.answer === ""} stopping={x.stopping} opened={open} />
+            <ThoughtProcess exchange={x.id} steps={x.steps} progress={x.progress} running={working && x.answer === ""} stopping={x.stopping} opened={open} />
           ))}
         <Team exchange={x} />
         {Figures && <Figures exchange={x} />}
@@ -120,7 +120,7 @@ export function Ending({ exchange: x, last, writes }: { exchange: Exchange; last
       const sent = unsettled(writes);
       const then = !last ? "" : sent.length === 1 ? " Go on finds out what became of it, or asks you." : " Go on finds out what became of them, or asks you.";
       return (
-        <Trouble text="The server stopped in the middle of this answer." hint={sent.length > 0 ? sentText(sent) + then : "What was done is kept."}>
+        <Trouble text={`The server stopped in the middle of this answer. ${leftBecause(x.reason)}`.trim()} hint={sent.length > 0 ? sentText(sent) + then : "What was done is kept."}>
           {last && <Button kind="quiet" onClick={() => void chat.resume(x.id)}>Go on</Button>}
           {last && sent.length === 0 && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>Begin again</Button>}
         </Trouble>
@@ -138,7 +138,7 @@ export function Ending({ exchange: x, last, writes }: { exchange: Exchange; last
       return (
         <>
           <Trouble {...troubleOf(x.error, x.reason)} retryAt={last ? x.retryAt : undefined}>
-            {last && <Button kind="quiet" title={retryText(writes)} onClick={() => void chat.retry(x.id)}>Try again</Button>}
+            {last && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>{retryText(writes)}</Button>}
           </Trouble>
           <Done writes={writes} />
         </>
@@ -148,6 +148,9 @@ export function Ending({ exchange: x, last, writes }: { exchange: Exchange; last
   }
   return null;
 }
+
+/** Why an interrupted turn does not go on by itself: what its reason says besides that the server stopped. */
+const leftBecause = (reason = ""): string => sentence(reason.split("; ").slice(1).join("; "));
 
 /** Puts a message into the input, which listens for this event. */
 export const putBackEvent = "parley:put-back";
@@ -239,10 +242,11 @@ function Footer({ exchange: x, last, open, writes }: { exchange: Exchange; last:
         <div className={`flex items-center gap-0.5 transition-opacity ${hidden}`}>
           {x.answer !== "" && <CopyButton label="Copy answer" text={() => x.answer} />}
           {last && (x.standing === "completed" || x.standing === "cancelled") && x.endedAt && (
-            <IconButton label="Try again" title={x.standing === "cancelled" ? retryText(writes) : "Try again"} onClick={() => void chat.retry(x.id)}>
+            <IconButton label="Try again" onClick={() => void chat.retry(x.id)}>
               <Retry size={16} />
             </IconButton>
           )}
+          {last && x.standing === "cancelled" && retryText(writes) !== "Try again" && <span className="text-xs text-text-muted">{retryText(writes)}</span>}
           {facts !== "" && <span className="ml-2 text-xs text-text-muted tabular-nums">{facts}</span>}
         </div>
       )}

@@ -40,6 +40,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
   const stop = useRef<HTMLButtonElement>(null);
   const form = useRef<HTMLFormElement>(null);
   const [later, setLater] = useState(false);
+  const asks = waiting !== undefined && !waiting.closes;
   const after = later && waiting?.canQueue === true;
   const ready = text.trim() !== "" && !streaming && !blocked;
 
@@ -108,7 +109,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     const message = slash.expand(text.trim());
     if (message === undefined) return setText(""); // the page has done it
     had.current = !matchMedia("(hover: none)").matches;
-    onSend(message, waiting && (after ? "enqueue" : "steer"), attached);
+    onSend(message, asks ? (after ? "enqueue" : "steer") : undefined, attached);
     setText("");
     setAttached([]);
     setLater(false);
@@ -159,7 +160,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         aria-describedby={waiting || held ? "message-does" : undefined}
         {...slash.field}
         {...resources.field}
-        placeholder={streaming ? (stopping ? "Stopping…" : "Wait for the answer, or stop it") : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
+        placeholder={streaming ? (stopping ? "Stopping…" : "Wait for the answer, or stop it") : asks ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => {
           setText(e.currentTarget.value);
           setCaret(e.currentTarget.selectionStart);
@@ -175,7 +176,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         }}
         className="my-1.5 block w-full min-w-0 flex-1 resize-none [@media(pointer:coarse)]:my-2.5 bg-transparent text-base leading-6 outline-none placeholder:text-text-muted disabled:cursor-not-allowed"
       />
-      {(streaming || waiting || held) && (
+      {(streaming || asks || held) && (
         <button
           key="stop" // another element than the one to send, so that the focus does not slip from one to the other
           ref={stop}
@@ -193,8 +194,8 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         <button
           key="send"
           type="submit"
-          aria-label={waiting ? (after ? "Ask after this" : waiting.action) : "Send"}
-          title={waiting ? (after ? "Ask after this (Enter)" : `${waiting.action} (Enter)`) : "Send (Enter)"}
+          aria-label={asks ? (after ? "Ask after this" : waiting.action) : "Send"}
+          title={asks ? (after ? "Ask after this (Enter)" : `${waiting.action} (Enter)`) : "Send (Enter)"}
           disabled={!ready}
           className="inline-flex size-9 shrink-0 [@media(pointer:coarse)]:size-11 items-center justify-center rounded-lg transition-colors enabled:bg-accent enabled:text-on-accent enabled:hover:bg-accent-hover disabled:text-text-muted"
         >

@@ -10,5 +10,6 @@ test("the message of a direct call is its tool and input", () => {
 
 test("a result in JSON is a block of code, and text stays text", () => {
   expect(resultText('{"a":1}')).toBe('```json\n{\n  "a": 1\n}\n```');
+  expect(resultText('"It is on.\\nSince noon."')).toBe("It is on.\nSince noon.");
   for (const text of ["It is on.", "12", "{broken"]) expect(resultText(text)).toBe(text);
 });

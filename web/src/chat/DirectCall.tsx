@@ -1,6 +1,7 @@
 import type { Event } from "../api/types.gen.ts";
 import { LongText } from "../ui/long-text.tsx";
 import { tame } from "../ui/tame.ts";
+import { outputText } from "../ui/text.ts";
 import { usePlainWords } from "./turn/words.ts";
 import { useChat, useParts } from "./use-chat.ts";
 
@@ -39,5 +40,5 @@ export function resultText(answer: string): string {
   } catch {
     // The result is not JSON.
   }
-  return answer;
+  return outputText(answer);
 }

@@ -35,7 +35,9 @@ export function KillButton() {
       }`}
     >
       <Power size={16} />
-      <span className="max-sm:hidden">Kill the server</span>
+      <span>
+        Kill<span className="max-sm:hidden"> the server</span>
+      </span>
     </button>
   );
 }

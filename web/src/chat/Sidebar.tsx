@@ -44,6 +44,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
   const chat = useActions();
   const running = useChat((s) => s.running);
   const active = useChat((s) => s.opened.id);
+  const served = useChat((s) => s.refused === undefined);
   const [deleting, setDeleting] = useState<Entry>();
   const now = useNow(60_000);
   const names = useMemo(() => toldApart(sessions), [sessions]);
@@ -59,7 +60,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
         )}
       </div>
       <div className="flex p-3">
-        <Button
+        {served && <Button
           className="flex-1 justify-start!"
           title="New chat (Ctrl+Shift+O)"
           onClick={() => {
@@ -69,10 +70,10 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
         >
           <Plus size={16} />
           New Chat
-        </Button>
+        </Button>}
       </div>
       {sessions.length === 0 ? (
-        <p className="px-4 py-2 text-sm text-text-muted">{empty}</p>
+        <p className="px-4 py-2 text-sm text-text-muted">{served && empty}</p>
       ) : (
         <ul className="relative flex-1 overflow-y-auto pb-3" onKeyDown={moveFocus}>
           {sessions.map((s) => (

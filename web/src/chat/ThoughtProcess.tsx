@@ -10,6 +10,8 @@ import { TimelineButton } from "./turn/TimelineButton.tsx";
 
 interface Props {
   steps: readonly StepView[];
+  /** By tool call that has not ended: what the tool reported last. */
+  progress: ReadonlyMap<string, string> | undefined;
   /** The agents are working, and there is no answer yet. */
   running: boolean;
   stopping: boolean;
@@ -26,7 +28,7 @@ const longest = 320;
  * The work of the agents before the answer, besides that of sub-agents (Team). It is open while they work and folded when the
  * answer is there; once a reader opens or closes it, it stays that way.
  */
-export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running, stopping, exchange, opened }: Props) {
+export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progress, running, stopping, exchange, opened }: Props) {
   const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
   const steps = useMemo(() => all.filter((s) => !isSub(s.agent)), [all]);
@@ -64,6 +66,11 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running
               {g.steps.map((s) => (
                 <li key={`${s.seq}.${s.type}`} className="wrap-anywhere whitespace-pre-wrap">
                   <Folded text={lineOf(s)} longest={longest} />
+                  {s.type === "tool_call" && progress?.has(s.call ?? "") && (
+                    <span data-progress className="block pl-[2ch]">
+                      <Folded text={progress.get(s.call ?? "") ?? ""} longest={longest} />
+                    </span>
+                  )}
                 </li>
               ))}
             </ul>

@@ -22,6 +22,16 @@ function decoded(text: string): string {
 export const addressOf = (session: string, interaction = ""): string =>
   `#/${encodeURIComponent(session)}${interaction && `/${encodeURIComponent(interaction)}`}`;
 
+/** Puts the colours of an accent on the page, and takes the old ones away once they are there. */
+function wear(accent: string): void {
+  const old = document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"][href*="look.css"]');
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = `./look.css?accent=${encodeURIComponent(accent)}`;
+  link.addEventListener("load", () => old.forEach((o) => o.remove()));
+  document.head.append(link);
+}
+
 export function connectBrowser(chat: Chat): void {
   const follow = () => {
     const { session: id, interaction } = named();
@@ -42,7 +52,13 @@ export function connectBrowser(chat: Chat): void {
     else history.pushState(null, "", address);
   });
 
+  // The style sheet with the app's colours has an address of its own for each accent, so that the one in the cache is not used again.
+  chat.store.subscribe(({ app }, { app: before }) => {
+    if (app && before && app.page?.accent !== before.page?.accent) wear(app.page?.accent ?? "");
+  });
+
   addEventListener("popstate", follow);
+  addEventListener("focus", () => void chat.refreshApp()); // an editor beside the page does not hide it
   addEventListener("online", () => chat.reconnect());
   onVisibility(
     () => chat.visible(false),

@@ -79,6 +79,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #hidden = false;
   /** How many pages of the list are shown. */
   #pages = 1;
+  /** The request for the app under way. */
+  #appAway: Promise<void> | undefined;
   /** Number of the latest read of the list; results of earlier reads are ignored. */
   #reading = 0;
   /** By session that the server does not have yet: its initial mode. */
@@ -144,15 +146,28 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   /** Requests the app and the server's sessions. */
   async refresh(): Promise<void> {
-    const app = this.client.app(this.app).then(
-      (app) => this.set({ app, refused: undefined, unread: undefined }),
+    await Promise.all([this.refreshApp(), this.refreshList()]);
+  }
+
+  /**
+   * Reads the app, whose files may have changed: at the start, when somebody comes back to the page,
+   * and after each turn. Nothing announces a change.
+   */
+  async refreshApp(): Promise<void> {
+    if (this.#appAway) return this.#appAway;
+    this.#appAway = this.client.app(this.app).then(
+      (app) => {
+        const same = JSON.stringify(app) === JSON.stringify(this.state.app);
+        this.set({ ...(!same && { app }), refused: undefined, unread: undefined });
+      },
       (cause: unknown) => {
         // The page works without its examples; but an app that is not served takes no message.
         const error = toApiError(cause);
         this.set(error.code === "not_found" ? { refused: error, unread: undefined } : { unread: error });
       },
     );
-    await Promise.all([app, this.refreshList()]);
+    await this.#appAway;
+    this.#appAway = undefined;
   }
 
   async refreshList(): Promise<void> {
@@ -375,6 +390,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (open) running.add(id);
     else running.delete(id);
     this.set({ running });
+    if (!open) void this.refreshApp();
   }
 
   #withOutbox(id: string, exchanges: Exchange[]): Exchange[] {
@@ -493,7 +509,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
       const error = away.signal.aborted ? stopped : toApiError(cause);
       if (isRefusal(error) && this.#made.has(id)) await this.#unmake(id);
       else if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
-      if (o.attached.length > 0 && isOfMessage(error) && this.state.opened.id === id) {
+      // It would be refused again as it is, so it goes back into the box.
+      if ((o.attached.length > 0 ? isOfMessage(error) : error.code === "too_large") && this.state.opened.id === id) {
         const back = this.takeBack();
         this.#show({ back });
         this.set({ problem: error });
@@ -700,7 +717,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.inbox.visible(yes);
     if (yes) {
       this.reconnect();
-      void this.refreshList();
+      void this.refresh();
     }
   }
 

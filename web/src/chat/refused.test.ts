@@ -45,7 +45,6 @@ afterEach(() => {
 });
 
 test.each([
-  [413, { code: "too_large", message: "the message has 200 KiB", field: "message" }],
   [400, { code: "invalid", message: "there is no MCP server \"attic\"", field: "resources[0].server" }],
   [404, { code: "not_found", message: "there is no app \"chaos\"" }],
   [429, { code: "rate_limited", message: "the budget of today is spent" }],
@@ -68,6 +67,15 @@ test("the message is back in the box, and the chat is a new one", async () => {
   await settle();
   expect([server.sessions.size, entries(), opened().phase, shown()]).toEqual([0, [], "new", []]);
   expect(opened().back).toEqual({ text: "What grows?", attached: [plan] });
+});
+
+test("a message that is too long is back in the box, where it can be shortened, and is not sent again as it is", async () => {
+  refuse(413, { code: "too_large", message: "the message is longer than 256 KiB", field: "message" });
+  await chat.send("What grows?");
+  await settle();
+  expect([server.sessions.size, entries(), opened().phase, shown()]).toEqual([0, [], "new", []]);
+  expect(opened().back).toEqual({ text: "What grows?", attached: [] });
+  expect(chat.store.getState().problem?.message).toBe("the message is longer than 256 KiB");
 });
 
 test("what was chosen for the chat is chosen still", async () => {
@@ -128,5 +136,6 @@ test("a later message that is refused leaves the session as it is", async () => 
   refuse(413, { code: "too_large", message: "no", field: "message" });
   await chat.send("And?");
   await settle();
-  expect([server.sessions.size, shown()]).toEqual([1, [["What grows?", "completed"], ["And?", "unsent"]]]);
+  expect([server.sessions.size, shown()]).toEqual([1, [["What grows?", "completed"]]]);
+  expect(opened().back?.text).toBe("And?");
 });

@@ -31,7 +31,7 @@ export interface Opened {
   usdBefore: number;
   connection: Connection | undefined;
   error: ApiError | undefined;
-  /** A message that the server refused for what it has attached; it belongs back into the box. */
+  /** A message that the server refused as too long, or for what it has attached; it belongs back into the box. */
   back: Draft | undefined;
 }
 

@@ -41,6 +41,11 @@ test("a message can come after it where the session has room for one", () => {
   expect(waitingIn([exchange("running")], { maxOpenTurns: 3 })).toBeUndefined();
 });
 
+test("a message closes the interrupted answer above it", () => {
+  expect(waitingIn([exchange("completed"), exchange("interrupted")], { maxOpenTurns: 3 })).toMatchObject({ says: expect.stringMatching(/^Closes the interrupted answer above/), canQueue: false });
+  for (const last of ["resuming", "completed", "cancelled"] as const) expect(waitingIn([exchange("interrupted"), exchange(last)], { maxOpenTurns: 3 })).toBeUndefined();
+});
+
 test.each<[Standing[], boolean]>([
   [[], false],
   [["pending"], false],

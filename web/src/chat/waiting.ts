@@ -12,6 +12,8 @@ export interface Waiting {
   action: string;
   /** The session accepts a message that is queued after the turn. */
   canQueue: boolean;
+  /** The turn is over once the message comes: there is nothing to steer or to stop. */
+  closes?: true;
 }
 
 /** Whether the queue waits for the next message, because the turn before it or the server was stopped. */
@@ -22,10 +24,16 @@ export function heldIn(exchanges: readonly Exchange[]): boolean {
   return before?.standing === "cancelled" || before?.standing === "expired" || before?.standing === "interrupted";
 }
 
+/** An interrupted turn is closed by the next message, unless it goes on by itself. */
+function interrupted(exchanges: readonly Exchange[]): Waiting | undefined {
+  if (exchanges.at(-1)?.standing !== "interrupted") return undefined;
+  return { says: "Closes the interrupted answer above, which then cannot go on, and says this.", action: "Send", canQueue: false, closes: true };
+}
+
 /** The turn that waits for a human, if any; other turns may be queued after it. */
 export function waitingIn(exchanges: readonly Exchange[], records: Pick<Records, "maxOpenTurns">): Waiting | undefined {
   const x = exchanges.find((x) => x.standing === "waiting");
-  if (!x) return undefined;
+  if (!x) return interrupted(exchanges);
   const kinds = x.asked.filter(isWaiting).map((a) => a.interaction.kind);
   const several = kinds.length > 1;
   const canQueue = exchanges.filter((x) => isOpen(x.standing)).length < records.maxOpenTurns;

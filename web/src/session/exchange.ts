@@ -2,6 +2,7 @@
 
 import type { Citation, ErrorInfo, ResourceRef, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
 import { errorInPageWords, inPageWords } from "../api/words.ts";
+import { outputText } from "../ui/text.ts";
 import type { InFlight } from "./live.ts";
 import type { Asked, Records } from "./records.ts";
 
@@ -18,6 +19,8 @@ export interface Exchange {
   standing: Standing;
   stopping: boolean;
   steps: readonly StepView[];
+  /** By tool call that has not ended: what the tool reported last. */
+  progress?: ReadonlyMap<string, string>;
   answer: string;
   /** The answer ends where its model call was cut off. */
   cut: boolean;
@@ -136,7 +139,21 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
     ...(t.follow_ups && { followUps: t.follow_ups }),
   };
   if (t.ended_at) ended.set(t, x);
+  else {
+    const progress = progressOf(t, live);
+    if (progress.size > 0) x.progress = progress;
+  }
   return x;
+}
+
+function progressOf(t: TurnView, live: ReadonlyMap<string, InFlight>): ReadonlyMap<string, string> {
+  const progress = new Map<string, string>();
+  if (live.size === 0) return progress;
+  for (const s of t.steps ?? []) {
+    const have = s.type === "tool_call" && s.call ? live.get(s.call) : undefined;
+    if (have && s.call) progress.set(s.call, have.text);
+  }
+  return progress;
 }
 
 /** The latest text of the answering agent. */
@@ -215,7 +232,7 @@ export function lineOf(s: StepView): string {
       return `→ calling ${s.tool}(${quoted})`;
     }
     case "tool_result":
-      return `← ${s.outcome && s.outcome !== "ok" ? s.outcome : "result"}: ${s.result ?? ""}`;
+      return `← ${s.outcome && s.outcome !== "ok" ? s.outcome : "result"}: ${outputText(s.result ?? "")}`;
     case "handoff":
       return `⇒ handing off to ${agentName(s.to)}`;
     case "note":

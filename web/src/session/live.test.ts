@@ -64,6 +64,20 @@ describe("advance", () => {
     expect(shown(v)).toEqual([["running", ""]]);
   });
 
+  test("what a tool reported last is shown until its call ends", () => {
+    const progressOf = (v: SessionView) => exchangesOf(v.transcript.turns, v.live).map((x) => [...(x.progress ?? [])]);
+    const tool = { call: "k", kind: "progress" } as const;
+    let v = advance(nothing, [...begun, event(4, "tool.started", { call: "k", name: "look", effect: "read", input: {}, attempt: 1, deadline: "" })]);
+    v = advance(v, [delta("delta", 1, "page 1", tool), delta("delta", 2, "\npage 2", tool)]);
+    expect(progressOf(v)).toEqual([[["k", "page 2"]]]);
+    expect(shown(v)).toEqual([["running", ""]]);
+    v = advance(v, [delta("partial", 2, "page 1\npage 2", tool), delta("partial", 5, "page 1\npage 2\npage 3", tool)]);
+    expect(progressOf(v)).toEqual([[["k", "page 3"]]]);
+    v = advance(v, [event(5, "tool.ended", { call: "k", name: "look", outcome: "ok", output: "" })]);
+    expect(progressOf(v)).toEqual([[]]);
+    expect(v.live.size).toBe(0);
+  });
+
   test("a turn that ends takes its text in flight with it", () => {
     const v = advance(nothing, [...begun, delta("delta", 1, "Hel"), event(4, "turn.cancelled", { usage, response: { message: "Hel" } })]);
     expect(v.live.size).toBe(0);

@@ -21,7 +21,7 @@ export interface SessionView {
   from: number;
   transcript: Transcript;
   records: Records;
-  /** Text in flight, by call. */
+  /** Text in flight, by call: of a model call its answer so far, of a tool call what the tool reported last. */
   live: ReadonlyMap<string, InFlight>;
 }
 
@@ -71,20 +71,32 @@ export function advance(view: SessionView, frames: readonly Frame[]): SessionVie
         // The call's event overrides its fragments.
         if (f.event.type === "model.replied" || f.event.type === "model.failed") {
           if (f.event.data) flight().delete(f.event.data.call);
+        } else if (f.event.type === "tool.ended") {
+          if (f.event.data && (live ?? view.live).has(f.event.data.call)) flight().delete(f.event.data.call);
         } else if (isEnd(f.event)) {
           for (const [call, have] of flight()) if (have.turn === f.event.turn) flight().delete(call);
         }
         break;
       case "delta":
       case "partial":
-        if (f.delta.kind) break; // thinking and progress are not shown
-        add(flight(), f.delta, f.kind === "partial");
+        if (f.delta.kind === "thinking") break; // not shown
+        if (f.delta.kind === "progress") progress(flight(), f.delta, f.kind === "partial");
+        else add(flight(), f.delta, f.kind === "partial");
         break;
     }
   }
   const transcript = reduceAll(view.transcript, events);
   if (transcript === view.transcript && !live) return view;
   return { from: view.from, transcript, records: record(view.records, events), live: live ?? view.live };
+}
+
+/** Keeps the last line of what a tool reports. Each fragment is one report, and takes the place of the one before. */
+function progress(live: Map<string, InFlight>, d: Delta, whole: boolean): void {
+  const have = live.get(d.call);
+  if (have && d.n <= have.n) return;
+  if (whole && !d.text.includes("\n")) return; // all reports so far, and nothing separates them
+  const text = d.text.trimEnd().split("\n").at(-1) ?? "";
+  if (text !== "") live.set(d.call, { turn: d.turn ?? "", agent: d.agent ?? "", n: d.n, text });
 }
 
 function add(live: Map<string, InFlight>, d: Delta, whole: boolean): void {

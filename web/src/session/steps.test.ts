@@ -63,16 +63,20 @@ test("a question to the user is read in words", () => {
 });
 
 test("a resumed turn says which write it waits for", () => {
-  const started = (call: string, effect: string, deadline: string) => event("tool.started", { call, name: call, effect, deadline, input: {}, attempt: 1 });
-  const steps = stepsOf([
+  const started = (call: string, effect: string, deadline: string) => event("tool.started", { call, name: call, effect, deadline, input: call === "mail" ? { to: "ana" } : {}, attempt: 1 });
+  const events = [
     started("mail", "write", "2026-03-01T10:01:00Z"),
     started("look", "read", "2026-03-01T10:01:00Z"),
     started("old", "write", "2026-03-01T09:59:00Z"),
     started("done", "write", "2026-03-01T10:01:00Z"),
     event("tool.ended", { call: "done", name: "done", outcome: "ok", output: "" }),
     event("turn.resumed", { attempt: 1 }),
-  ]);
-  expect(steps.at(-1)?.text).toBe(`resumed; what became of mail may not be known before ${clockExact("2026-03-01T10:01:00Z")}`);
+  ];
+  const steps = stepsOf(events);
+  expect(steps.at(-1)?.text).toBe(`resumed; what became of mail (ana) is being found out, which may take until shortly after ${clockExact("2026-03-01T10:01:00Z")}`);
+  // Of a Go tool it is known at once, and then nothing more is awaited.
+  const known = stepsOf([...events, event("tool.ended", { call: "mail", name: "mail", outcome: "unknown", output: "" })]);
+  expect(known.find((s) => s.text.startsWith("resumed"))?.text).toBe("resumed");
 });
 
 test("a repeated statement is shown once", () => {
@@ -93,6 +97,11 @@ test("a step carries what a reader may open", () => {
   expect(stepsOf([event("tool.ended", { call: "k", name: "look", outcome: "ok", output: "42 lines", took_ms: 12 }, 7)])).toEqual([
     { seq: 7, at: "2026-03-01T10:00:00Z", agent: "home", kind: "tool_result", text: "", tool: "look", call: "k", outcome: "ok", tookMs: 12, detail: "42 lines" },
   ]);
+});
+
+test("a result that is only a string is shown as text", () => {
+  const [step] = stepsOf([event("tool.ended", { call: "k", name: "look", outcome: "ok", output: '"42 lines\\nof text"' })]);
+  expect(step?.detail).toBe("42 lines\nof text");
 });
 
 test("artifacts are found where they are stored and where a result points to them, each once", () => {

@@ -2,12 +2,13 @@
 // about.
 
 import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Sampling, Snippet, ToolStarted } from "../api/types.gen.ts";
-import { clock, clockExact } from "../ui/text.ts";
+import { clock, clockExact, outputText } from "../ui/text.ts";
 import { agentName, callerOf, isSampling } from "./exchange.ts";
 import { awaitedBy } from "./inbox.ts";
 import { closingOf } from "./outcome.ts";
 import { noteOf, samplingOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
+import { nameOf } from "./writes.ts";
 
 export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "answer" | "offer" | "note" | "error";
 
@@ -46,6 +47,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
   const models = new Map<string, string>();
   const asked = new Map<string, Interaction>();
   const writes = new Map<string, ToolStarted>();
+  const ended = new Set(events.flatMap((e) => (e.type === "tool.ended" && e.data ? [e.data.call] : [])));
   for (const e of events) {
     if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) continue;
     if (e.type === "model.started") models.set(e.data.call, e.data.model);
@@ -53,7 +55,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
     if (e.type === "tool.started" && e.data.effect === "write") writes.set(e.data.call, e.data);
     if (e.type === "tool.ended") writes.delete(e.data.call);
     const step = stepOf(e, models, asked);
-    if (step && e.type === "turn.resumed") step.text += awaited(writes.values(), e.time);
+    if (step && e.type === "turn.resumed") step.text += awaited([...writes.values()].filter((w) => !ended.has(w.call)), e.time);
     if (step) steps.push({ seq: e.seq, at: e.time, agent: labelOf(callerOf(e.agent)), ...step });
   }
   return steps;
@@ -61,11 +63,11 @@ export function stepsOf(events: readonly Event[]): Step[] {
 
 /**
  * Why a turn that was resumed at a time may do nothing for a while: a write that was started before
- * counts as running until its deadline.
+ * may count as running until its deadline, and a little longer. Of some tools it is known at once.
  */
-function awaited(writes: Iterable<ToolStarted>, at: string): string {
-  const late = [...writes].filter((w) => Date.parse(w.deadline) > Date.parse(at));
-  return late.map((w) => `; what became of ${w.name} may not be known before ${clockExact(w.deadline)}`).join("");
+function awaited(writes: readonly ToolStarted[], at: string): string {
+  const late = writes.filter((w) => Date.parse(w.deadline) > Date.parse(at));
+  return late.map((w) => `; what became of ${nameOf(w.name, w.input)} is being found out, which may take until shortly after ${clockExact(w.deadline)}`).join("");
 }
 
 /** All that a server asks of a model. */
@@ -114,7 +116,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
         call: e.data.call,
         outcome: e.data.outcome,
         ...(e.data.took_ms !== undefined && { tookMs: e.data.took_ms }),
-        ...(e.data.output !== text && { detail: (e.data.outcome === "ok" && saidIn(e.data.name, e.data.output)) || e.data.output }),
+        ...(e.data.output !== text && { detail: (e.data.outcome === "ok" && saidIn(e.data.name, e.data.output)) || outputText(e.data.output) }),
       };
     }
     case "context.retrieved": {

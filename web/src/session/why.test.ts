@@ -37,6 +37,22 @@ describe("why", () => {
     expect(why.verdict).toBe("It was stopped. Stopped on the page. The outcome of a call of pay is unknown: it may have taken effect. Check there before you ask again.");
   });
 
+  const lost: [number, string, unknown][] = [
+    [1, "tool.ended", { call: "c", name: "pay", outcome: "unknown" }],
+    [1, "interaction.opened", { id: "i", kind: "unknown", call: "c" }],
+  ];
+  const unknown = "The outcome of a call of pay is unknown: it may have taken effect. Check there before you ask again.";
+  test.each([
+    ["happened", [], "It was answered, after 2.0 s.", ["A person said that the call of pay took effect."]],
+    ["did_not", [], "It was answered, after 2.0 s.", ["A person said that the call of pay took no effect."]],
+    ["again", [[2, "tool.ended", { call: "c", name: "pay", outcome: "ok" }]], "It was answered, after 2.0 s.", ["tool pay: 1 ok", "A person said to make the call of pay again."]],
+    ["again", [[2, "tool.ended", { call: "c", name: "pay", outcome: "unknown" }]], `It was answered, after 2.0 s. ${unknown}`, ["tool pay: 1 unknown", "A person said to make the call of pay again."]],
+    ["leave", [], `It was answered, after 2.0 s. ${unknown}`, ["tool pay: 1 unknown"]],
+  ] as [string, [number, string, unknown][], string, string[]][])("what a person said about a lost write holds: %s", (choice, more, verdict, facts) => {
+    const list: [number, string, unknown][] = [[0, "turn.started", {}], ...lost, [2, "interaction.answered", { id: "i", answer: { choice } }], ...more, [2, "turn.completed", {}]];
+    expect(whyOf(turn("completed"), events(list))).toEqual({ verdict, facts });
+  });
+
   test.each([
     ["failed", { error: { code: "model_error", message: "the model is overloaded", hint: "try again later" } }, [], "It failed: The model is overloaded. Try again later."],
     ["failed", {}, [[1, "budget.reached", { name: "max_steps", used: 12, limit: 12 }]], "It failed because a budget was reached: max_steps, 12 of 12. The app's app.yaml sets it under budgets."],

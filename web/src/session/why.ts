@@ -17,7 +17,7 @@ export interface Why {
 export function whyOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" | "stopping">, events: readonly Event[]): Why {
   const f = gather(events);
   const cut = x.standing === "interrupted" ? writesOf(events).filter((w) => w.state === "open") : [];
-  return { verdict: [verdictOf(x, f, cut.map((w) => w.tool)), ...f.unknown.map(unknownText)].join(" "), facts: factsOf(f) };
+  return { verdict: [verdictOf(x, f, cut.map((w) => w.tool)), ...[...f.unknown.values()].map(unknownText)].join(" "), facts: factsOf(f) };
 }
 
 interface Facts {
@@ -30,7 +30,10 @@ interface Facts {
   tools: Map<string, Map<Outcome, number>>;
   /** The model calls that servers got, by server. */
   servers: Map<string, { calls: number; tokens: number; usd: number }>;
-  unknown: string[];
+  /** The tools of the calls whose outcome nobody knows, by call. */
+  unknown: Map<string, string>;
+  /** What a person said about others of them. */
+  settled: string[];
   resumed: number;
   /** How long no server was at work on it, in ms. */
   gap: number;
@@ -40,7 +43,7 @@ interface Facts {
 }
 
 function gather(events: readonly Event[]): Facts {
-  const f: Facts = { models: 0, failed: 0, retried: 0, handoffs: 0, tokens: 0, usd: 0, tools: new Map(), servers: new Map(), unknown: [], resumed: 0, gap: 0, took: 0, cancelledBy: "" };
+  const f: Facts = { models: 0, failed: 0, retried: 0, handoffs: 0, tokens: 0, usd: 0, tools: new Map(), servers: new Map(), unknown: new Map(), settled: [], resumed: 0, gap: 0, took: 0, cancelledBy: "" };
   let cut = 0;
   const server = new Map<string, string>();
   const spend = (call: string, u: { input_tokens: number; output_tokens: number; cache_read_tokens?: number; cache_write_tokens?: number; usd?: number } | undefined) => {
@@ -53,6 +56,7 @@ function gather(events: readonly Event[]): Facts {
       of.usd += u?.usd ?? 0;
     }
   };
+  const asked = new Map<string, string>();
   const begun = Date.parse(events[0]?.time ?? "");
   for (const e of events) {
     f.took = Date.parse(e.time) - begun;
@@ -82,7 +86,23 @@ function gather(events: readonly Event[]): Facts {
       case "tool.ended": {
         const of = f.tools.get(e.data.name) ?? new Map<Outcome, number>();
         f.tools.set(e.data.name, of.set(e.data.outcome, (of.get(e.data.outcome) ?? 0) + 1));
-        if (e.data.outcome === "unknown") f.unknown.push(e.data.name);
+        if (e.data.outcome === "unknown") f.unknown.set(e.data.call, e.data.name);
+        break;
+      }
+      case "interaction.opened":
+        if (e.data.kind === "unknown" && e.data.call) asked.set(e.data.id, e.data.call);
+        break;
+      case "interaction.answered": {
+        const call = asked.get(e.data.id) ?? "";
+        const tool = f.unknown.get(call);
+        const said = settledAs[e.data.answer.choice ?? ""];
+        if (tool === undefined || said === undefined) break;
+        f.settled.push(said(readable(tool)));
+        f.unknown.delete(call);
+        const of = f.tools.get(tool);
+        const left = (of?.get("unknown") ?? 0) - 1;
+        if (left > 0) of?.set("unknown", left);
+        else of?.delete("unknown");
         break;
       }
       case "turn.interrupted":
@@ -104,6 +124,15 @@ function gather(events: readonly Event[]): Facts {
   return f;
 }
 
+/** What a person decided about a call whose outcome was unknown, by the choice. */
+const settledAs: Partial<Record<string, (tool: string) => string>> = {
+  happened: (tool) => `A person said that the call of ${tool} took effect.`,
+  did_not: (tool) => `A person said that the call of ${tool} took no effect.`,
+  again: (tool) => `A person said to make the call of ${tool} again.`,
+};
+
+const readable = (tool: string): string => tool.replace(/^mcp__(.+?)__(.+)$/, "$2 of the server $1");
+
 const outcomes: readonly Outcome[] = ["ok", "error", "denied", "cancelled", "unknown"];
 
 function factsOf(f: Facts): string[] {
@@ -117,8 +146,9 @@ function factsOf(f: Facts): string[] {
   }
   if (f.handoffs > 0) facts.push(plural(f.handoffs, "handoff between agents", "handoffs between agents"));
   for (const [tool, of] of f.tools) {
-    facts.push(`tool ${tool.replace(/^mcp__(.+?)__(.+)$/, "$2 of the server $1")}: ${outcomes.flatMap((o) => (of.has(o) ? [`${of.get(o)} ${o}`] : [])).join(", ")}`);
+    if (of.size > 0) facts.push(`tool ${readable(tool)}: ${outcomes.flatMap((o) => (of.has(o) ? [`${of.get(o)} ${o}`] : [])).join(", ")}`);
   }
+  facts.push(...f.settled);
   if (f.resumed > 0) facts.push(`resumed ${plural(f.resumed, "time", "times")} after an interruption; no work was done for ${took(f.gap)}`);
   return facts;
 }

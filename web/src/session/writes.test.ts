@@ -45,7 +45,7 @@ test("a long or hostile subject stays one short line", () => {
 
 test("the sentences name the write and the time", () => {
   const writes = writesOf(log(contact));
-  expect(sentText(writes)).toBe(`add_contact (Uwe) was sent at ${clock(at)} and may have taken effect.`);
-  expect(stoppingText(writes)).toBe(`Stopping: waiting for add_contact (Uwe), until ${clockExact(until)} at the latest.`);
+  expect(sentText(writes)).toBe(`add_contact (Uwe) was begun at ${clock(at)} and may have taken effect.`);
+  expect(stoppingText(writes)).toBe(`Stopping: waiting for add_contact (Uwe), until ${clockExact("2026-11-01T22:52:14Z")} at the latest.`);
   expect(stoppingText([])).toBe("Stopping…");
 });

@@ -16,6 +16,9 @@ export interface Write {
 
 const longestSubject = 60;
 
+/** How long after its deadline the server still waits for a call whose owner is gone. */
+const settleLateMs = 5000;
+
 /** The calls of a turn that are not reads, in the order in which they were first started. */
 export function writesOf(events: readonly Event[]): Write[] {
   const writes = new Map<string, Write>();
@@ -50,7 +53,8 @@ export function writesOf(events: readonly Event[]): Write[] {
 
 const after = (outcome: Outcome): Write["state"] => (outcome === "ok" ? "done" : outcome === "unknown" ? "unknown" : "none");
 
-function nameOf(tool: string, input: unknown): string {
+/** A call by its tool and the plain values of its input. */
+export function nameOf(tool: string, input: unknown): string {
   const values = typeof input === "object" && input !== null ? Object.values(input) : [];
   const subject = oneLine(values.filter((v) => typeof v === "string" || typeof v === "number").join(", "), longestSubject);
   return subject === "" ? tool : `${tool} (${subject})`;
@@ -61,7 +65,7 @@ export const unsettled = (writes: readonly Write[]): Write[] => writes.filter((w
 
 /** What is said of these calls while the turn is interrupted. */
 export function sentText(writes: readonly Write[]): string {
-  return writes.map((w) => `${w.name} was sent at ${clock(w.sentAt)} and may have taken effect.`).join(" ");
+  return writes.map((w) => `${w.name} was begun at ${clock(w.sentAt)} and may have taken effect.`).join(" ");
 }
 
 /** What a turn that is being stopped waits for. */
@@ -69,7 +73,8 @@ export function stoppingText(writes: readonly Write[]): string {
   const open = writes.filter((w) => w.state === "open");
   if (open.length === 0) return "Stopping…";
   const last = open.reduce((a, b) => (Date.parse(b.deadline) > Date.parse(a.deadline) ? b : a));
-  return `Stopping: waiting for ${open.map((w) => w.name).join(", ")}, until ${clockExact(last.deadline)} at the latest.`;
+  const after = new Date(Date.parse(last.deadline) + settleLateMs);
+  return `Stopping: waiting for ${open.map((w) => w.name).join(", ")}, until ${clockExact(after.toISOString())} at the latest.`;
 }
 
 /** What is said of one call whose outcome nobody knows. */

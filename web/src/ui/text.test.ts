@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { ago, byWhom, clock, count, dollars, lasted, sentence, when } from "./text.ts";
+import { ago, byWhom, clock, count, dollars, lasted, sentence, when, outputText } from "./text.ts";
 
 const now = Date.parse("2026-03-10T12:00:00Z");
 
@@ -44,3 +44,13 @@ test("a time of day is the reader's, and says which day when it is another", () 
   ]);
   expect(when(Number.NaN, noon)).toBe("");
 });
+
+test.each([
+  ['"Added Uwe.\\nDone."', "Added Uwe.\nDone."],
+  ['""', ""],
+  ["It is on.", "It is on."],
+  ['{"a":"b"}', '{"a":"b"}'],
+  ["12", "12"],
+  ['"cut off', '"cut off'],
+  ['"Yes" and "no"', '"Yes" and "no"'],
+])("outputText(%s)", (output, want) => expect(outputText(output)).toBe(want));

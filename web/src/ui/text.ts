@@ -85,3 +85,14 @@ export function bytes(n: number): string {
   if (n < 1000) return `${n} bytes`;
   return n < 1_000_000 ? `${Math.round(n / 1000)} KB` : `${(n / 1_000_000).toFixed(1)} MB`;
 }
+
+/** What a tool returned, for people: JSON that is only a string is shown as its text. */
+export function outputText(output: string): string {
+  if (!/^\s*"[^]*"\s*$/.test(output)) return output;
+  try {
+    const value: unknown = JSON.parse(output);
+    return typeof value === "string" ? value : output;
+  } catch {
+    return output; // text that is quoted, or JSON that was cut off
+  }
+}

@@ -174,7 +174,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		for _, e := range open {
 			a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
 		}
-		a.barred(wish+" "+theNames(open)+q.deed.to(open[0]), orText(u.Off, "actuation is off here"))
+		a.barred(wish+" "+q.deed.each(open), orText(u.Off, "actuation is off here"))
 		return nil
 	}
 	many := q.all || has(q.ws, "lights|lamps|bulbs|blinds|shutters|radiators|both|plugs|switches|curtains|fans|locks|doors|them|these|those") || q.deed.verb == "off" && q.kind != nil && q.kind.domain == "light"
@@ -182,6 +182,6 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		a.plan = fmt.Sprintf("%s things fit, and nothing says which of them is meant.", upper(count(len(open))))
 		return []Call{u.which(q, open, es)}
 	}
-	a.plan = fmt.Sprintf("I %s %s%s.", wish, theNames(open), q.deed.to(open[0]))
+	a.plan = fmt.Sprintf("I %s %s.", wish, q.deed.each(open))
 	return q.deed.calls(open)
 }

@@ -97,8 +97,10 @@ func (u *turn) parts(text string) []string {
 				if strings.Contains(s[m[0]:m[1]], ",") && onlyNames.MatchString(s[from:m[0]]) && !remarked.MatchString(s[from:m[0]]) && !acting.MatchString(polite.ReplaceAllString(s[from:m[0]], "")) && asking.MatchString(spelled) {
 					continue // "and Ana, when did she come back"
 				}
-				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled) || telling.MatchString(spelled)) {
-					out = append(out, s[from:m[0]])
+				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled) || telling.MatchString(spelled) || advising.MatchString(spelled)) {
+					if slices.ContainsFunc(clean(s[from:m[0]]), func(w string) bool { return !greeting[w] }) { // not "hey, "
+						out = append(out, s[from:m[0]])
+					}
 					from = m[1]
 				}
 			}
@@ -261,7 +263,7 @@ func (u *turn) one(text string, t *topic) ask {
 		q.kind, q.intent, q.plain = kindNamed("power meter"), isState, false
 	}
 	if cutOff.MatchString(flat) && q.intent != isAct && q.intent != isCause && q.intent != isHappened { // the voltage tells
-		q.kind, q.names, q.unknown, q.intent, q.plain = kindNamed("voltmeter"), nil, nil, isFigures, false
+		q.kind, q.names, q.unknown, q.intent, q.plain, q.aspect = kindNamed("voltmeter"), nil, nil, isFigures, false, "cut"
 	}
 	if q.kind == nil && q.intent != isAct {
 		q.kind = impliedKind(&q, flat)

@@ -2,6 +2,7 @@ package household
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
@@ -39,4 +40,64 @@ func beyond(question string) string {
 		}
 	}
 	return ""
+}
+
+// advising matches a question for what somebody should do.
+var advising = regexp.MustCompile(`^(?:(?:should|shall|must) (?:i|we)|do (?:i|we) (?:need|have) to) `)
+
+// advise says that the records of a house do not tell what to do, beside what they do tell.
+func (u *turn) advise(flat string, a *answered) {
+	if slices.ContainsFunc(a.parts, func(part string) bool { return strings.Contains(part, "reports a fault") }) {
+		a.say("Whether to %s is for you to decide. A machine that reports a fault of its own is for its installer or a technician.", advising.ReplaceAllString(flat, ""))
+		return
+	}
+	a.say("Whether to %s I cannot say: Home Assistant records what is, and not what to do about it.", advising.ReplaceAllString(flat, ""))
+}
+
+// toBed matches a question for when somebody goes to sleep.
+var toBed = regexp.MustCompile(`\b(?:go|goes|going|went|gone|get|got) to (?:bed|sleep)\b|\b(?:fall|fell|fallen) asleep\b`)
+
+// bedtime says that nothing records when somebody sleeps, and when the lights of the bedroom went off.
+func (u *turn) bedtime(q *ask, a *answered) []Call {
+	room := slices.IndexFunc(u.know.areas, func(name string) bool { return strings.EqualFold(name, "bedroom") })
+	a.say("I cannot tell: nothing in this house records when somebody goes to bed.")
+	if room < 0 {
+		return nil
+	}
+	when := q.when
+	if when.tool == "yesterday" { // which may be past midnight
+		when = span{tool: "yesterday night", said: "last night"}
+	}
+	own := ask{ws: clean("when did the lights go off"), kind: kindNamed("light"), areas: u.know.areas[room : room+1], when: when, intent: isPast, aspect: "when", state: "off"}
+	a.parts[len(a.parts)-1] += " The lights there may be a hint:"
+	return u.past(&own, a)
+}
+
+var (
+	somebody  = `(?:we|i|you|they|he|she|any(?:one|body)|some(?:one|body)|the \w+|[A-Z]\w+)`
+	forgotTo  = regexp.MustCompile(`(?i)^(.*?)\b(?:did|have|has) ` + somebody + ` (?:forget|forgot|forgotten) to (?:(switch|turn|put|close|shut|lock)(?: (off|out))?)(?: (.*?))??(?: (off|out))?((?: (?:last|yesterday|on|this|today)\b[^?]*)?)\W*$`)
+	leftSoBy  = regexp.MustCompile(`(?i)^((?:which|what) .*?)\b(?:did|have|has) ` + somebody + ` (?:leave|left) (on|open|unlocked|running)\b(.*)$`)
+	leftSoAll = regexp.MustCompile(`(?i)\b(?:were|was|are|is|have been|has been) left (on|open|unlocked|running)\b`)
+)
+
+// forgotten turns a question for what somebody forgot to do into one for what is so because of it:
+// a light that somebody forgot to switch off is on.
+func forgotten(text string) string {
+	is := "are"
+	if t := timeIn(strings.ToLower(text)); t.tool != "" && t.tool != "now" {
+		is = "were"
+	}
+	if m := forgotTo.FindStringSubmatch(text); m != nil {
+		state := map[string]string{"close": "open", "shut": "open", "lock": "unlocked"}[strings.ToLower(m[2])]
+		if state == "" && m[3] == "" && m[5] == "" {
+			return text
+		}
+		if m[1] == "" {
+			is = map[string]string{"are": "is", "were": "was"}[is]
+		}
+		words := []string{strings.TrimSpace(m[1]), is, m[4], orText(state, "on"), strings.TrimSpace(m[6])}
+		return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ") + "?"
+	}
+	text = leftSoBy.ReplaceAllString(text, "${1}"+is+" $2$3")
+	return leftSoAll.ReplaceAllString(text, is+" $1")
 }

@@ -114,6 +114,14 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 			d = o
 		}
 	}
+	if d.lost && len(d.errors) == 0 { // what is silent for long left its errors long ago
+		c := Call{failures, map[string]any{"entity": d.about.id, "since": "-720h"}}
+		r, ok := u.got(c)
+		if !ok {
+			return []Call{c}
+		}
+		d.errors = faultsOf(r.Output)
+	}
 	for _, o := range ds {
 		if o.about.id != d.about.id && o.moments == d.moments && len(o.at) == len(d.at) && !slices.ContainsFunc(o.at, func(t time.Time) bool { return !near(t, d.at) }) {
 			d.also = append(d.also, o.about)

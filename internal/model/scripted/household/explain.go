@@ -260,7 +260,9 @@ func (u *turn) calm(q *ask, d diagnosed, said string, a *answered) {
 		a.say("**I find nothing unusual about %s %s.** No outage, no state that stood only for moments, and no value far from the others is recorded, so the data do not show a cause.", name, said)
 		return
 	}
-	if !d.lost {
+	if d.lost {
+		a.say("What made it stop answering is not recorded.")
+	} else {
 		a.say("The history of %s itself shows nothing unusual %s; what else belongs to it was not looked at.", name, said)
 	}
 	_ = q

@@ -13,6 +13,24 @@ import (
 // onPhase matches the name of a phase of the mains.
 var onPhase = regexp.MustCompile(`\bL[123]\b`)
 
+// A supply with less than this is cut, and one below dipped is no longer in order, in volts.
+const (
+	cutBelow    = 50
+	dippedBelow = 207
+)
+
+// powered says whether the lowest voltage shows that the power was out.
+func powered(low *series, said string, at func(time.Time) string) string {
+	lowest := fmt.Sprintf("%s %s on the %s", amount(low.min, low.unit), at(low.minAt), lowerFirst(low.name))
+	switch {
+	case low.min < cutBelow:
+		return fmt.Sprintf("Yes, as far as the voltage tells: it was down to %s.", lowest)
+	case low.min < dippedBelow:
+		return fmt.Sprintf("No sign of it %s: the voltage dipped, but not below %s, and that is no cut.", said, lowest)
+	}
+	return fmt.Sprintf("No sign of it %s: the lowest voltage was %s.", said, lowest)
+}
+
 // figures says the lowest, highest and mean values of a period.
 func (u *turn) figures(q *ask, a *answered) []Call {
 	es, calls := u.chosen(q)
@@ -97,6 +115,8 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		on = "in the " + lowerFirst(most.name)
 	}
 	switch {
+	case q.aspect == "cut":
+		a.say("%s", powered(low, said, at))
 	case q.aspect == "odd":
 		u.odd(es, past, said, a)
 	case q.aspect == "normal":

@@ -122,6 +122,7 @@ func Answer(t Turn) Reply {
 		return Reply{Say: "You told me: " + strings.TrimSuffix(f, ".") + "."}
 	}
 	took := u.take()
+	u.Question = forgotten(u.Question)
 	u.asks = u.read()
 	a := newAnswer(u)
 	a.took = took
@@ -158,6 +159,12 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	if q.lost != "" && !q.leaning {
 		a.say("There is no %s in this house, as far as Home Assistant knows. Its rooms are %s.", q.lost, listed(u.know.areas))
 		return nil
+	}
+	if flat := strings.Join(q.ws, " "); advising.MatchString(flat) && q != &u.asks[0] && q.intent != isCause {
+		u.advise(flat, a)
+		return nil
+	} else if toBed.MatchString(flat) && q.intent != isAct {
+		return u.bedtime(q, a)
 	}
 	if q.intent == isAct && u.timed() {
 		u.notNow(q, a)
@@ -209,6 +216,13 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 			return nil
 		}
 		a.parts[len(a.parts)-1] += " What it does record:"
+		defer func(from int) { // it does not answer the question
+			for i, part := range a.parts[min(from, len(a.parts)):] {
+				if rest := answering.ReplaceAllString(part, ""); rest != part {
+					a.parts[from+i] = upper(rest)
+				}
+			}
+		}(len(a.parts))
 		q.unsaid, q.state = nil, ""
 	}
 	if q.clause && q.intent == isPast && q.when.tool == "" {
@@ -248,6 +262,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	}
 	return u.state(q, a)
 }
+
+// answering matches the beginning of a sentence that answers for yes or no.
+var answering = regexp.MustCompile(`^(?:Yes|No)[:,] `)
 
 // calendar says that the entries of a calendar cannot be read: no tool returns them.
 func (u *turn) calendar(q *ask, a *answered) []Call {

@@ -147,10 +147,14 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		}
 	case q.aspect == "howlong" && q.last && len(hits) > 0 && len(es) == 1:
 		last := hits[len(hits)-1]
-		u.lengths(es, hits[len(hits)-1:], all, "", a)
+		u.lengths(es, hits[len(hits)-1:], all, u.know.now, "", a)
 		a.parts[len(a.parts)-1] = strings.TrimSuffix(a.parts[len(a.parts)-1], " .") + ", from " + u.know.since(last.at) + " on."
 	case q.aspect == "howlong":
-		u.lengths(es, append(begun, hits...), all, said, a)
+		end := u.know.now
+		if m := historySpan.FindStringSubmatch(states.Output); m != nil && moment(m[2]).Before(end) {
+			end = moment(m[2])
+		}
+		u.lengths(es, append(begun, hits...), all, end, said, a)
 	case q.aspect == "when" && habit.MatchString(strings.Join(q.ws, " ")):
 		for _, e := range es {
 			var ts []time.Time
@@ -238,7 +242,7 @@ func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answe
 }
 
 // ongoing matches a question about when a state held, not when it began.
-var ongoing = regexp.MustCompile(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|open|running|out|away|home|at home)\b`)
+var ongoing = regexp.MustCompile(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|off|open|closed|shut|locked|unlocked|armed|disarmed|running|charging|playing|cleaning|heating|out|away|home|at home)\b`)
 
 // begun returns the things that were already in a state when the period began. Each of
 // them keeps it until its first change.
@@ -257,7 +261,8 @@ func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series,
 		for s := range p.share {
 			was := e
 			was.state, was.attrs = s, nil
-			later := slices.ContainsFunc(all, func(c change) bool { return c.id == e.id && c.state == s })
+			// Of two states that it had, the first change led from the one to the other.
+			later := len(p.share) != 2 && slices.ContainsFunc(all, func(c change) bool { return c.id == e.id && c.state == s })
 			if was.is(state) && !was.lost() && !later {
 				begin := moment(m[1])
 				if p.recorded.After(begin) {

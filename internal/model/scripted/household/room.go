@@ -30,7 +30,7 @@ func (u *turn) overview(q *ask, a *answered) []Call {
 	for _, o := range []ask{
 		{ws: q.ws, kind: kindNamed("person"), state: "home"},
 		{ws: q.ws, kind: kindNamed("light"), state: "on", aspect: "count"},
-		{ws: q.ws, intent: isUnavailable},
+		{ws: q.ws, intent: isUnavailable, aspect: "faults"},
 	} {
 		calls = append(calls, u.answer(&o, a)...)
 	}

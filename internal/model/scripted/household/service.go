@@ -181,26 +181,28 @@ func (d deed) already(e entity) bool {
 	return ok && e.domain() == "climate" && v == *d.value && e.state != "off"
 }
 
-// calls returns one call for each domain.
+// calls returns one call for each domain, or for each value where things are turned up or down from
+// different ones.
 func (d deed) calls(es []entity) []Call {
 	var out []Call
 	var order []string
 	by := map[string][]entity{}
 	for _, e := range es {
-		dom := e.domain()
-		if by[dom] == nil {
-			order = append(order, dom)
+		alike := e.domain() + d.to(e)
+		if by[alike] == nil {
+			order = append(order, alike)
 		}
-		by[dom] = append(by[dom], e)
+		by[alike] = append(by[alike], e)
 	}
-	for _, dom := range order {
-		service, _ := d.service(dom)
-		var target any = idsOf(by[dom])
-		if len(by[dom]) == 1 {
-			target = by[dom][0].id
+	for _, alike := range order {
+		of := by[alike]
+		service, _ := d.service(of[0].domain())
+		var target any = idsOf(of)
+		if len(of) == 1 {
+			target = of[0].id
 		}
 		in := map[string]any{"service": service, "target": map[string]any{"entity_id": target}}
-		if data := d.data(dom, by[dom][0]); data != nil {
+		if data := d.data(of[0].domain(), of[0]); data != nil {
 			in["data"] = data
 		}
 		out = append(out, Call{act, in})
@@ -228,6 +230,21 @@ func (d deed) result(e entity) string {
 	}
 	_, state := d.service(e.domain())
 	return state
+}
+
+// each names the things with the value that each of them gets.
+func (d deed) each(es []entity) string {
+	var out []string
+	for _, e := range es {
+		if d.to(e) != d.to(es[0]) {
+			out = nil
+			for _, e := range es {
+				out = append(out, e.the()+d.to(e))
+			}
+			return listed(out)
+		}
+	}
+	return theNames(es) + d.to(es[0])
 }
 
 // to describes the target value of a request.

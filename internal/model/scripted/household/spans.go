@@ -43,10 +43,10 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 	}
 }
 
-// lengths says for how long a state held in total.
-func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered) {
+// lengths says for how long a state held in total, up to an end.
+func (u *turn) lengths(es []entity, hits, all []change, last time.Time, said string, a *answered) {
 	for _, e := range es {
-		sum, n := sum(e, hits, all, u.know.now)
+		sum, n := sum(e, hits, all, last)
 		if n > 0 {
 			is := hits[0].of(es)
 			often := ""
@@ -79,6 +79,10 @@ func sum(e entity, hits, all []change, last time.Time) (total time.Duration, n i
 
 // intervals says from when to when a state held.
 func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said string, a *answered) {
+	judged := es[0].domain() == "person" && q.aspect == "" && has(q.ws, "late|early")
+	if judged {
+		a.say("I cannot tell what counts as %s. These are the times:", map[bool]string{true: "late", false: "early"}[has(q.ws, "late")])
+	}
 	for _, e := range es {
 		var spans []string
 		day := "" // of the span before, where there are several days
@@ -98,7 +102,7 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 				spans = append(spans, "all the time")
 			case h.early:
 				spans = append(spans, "until "+end.Format("15:04"))
-			case end.IsZero() && e.state == h.state:
+			case end.IsZero() && e.state == h.state && !moment(e.since).After(h.at.Add(time.Minute)):
 				spans = append(spans, "since "+u.know.since(h.at))
 			case end.IsZero(): // it ended after the period that was asked about
 				spans = append(spans, "from "+h.at.Format("15:04")+" on")
@@ -122,11 +126,14 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 			n = " " + times(len(spans)) + ","
 		}
 		yes := "Yes, "
-		if q.aspect == "when" || q.aspect == "until" {
+		if q.aspect == "when" || q.aspect == "until" || judged {
 			yes = ""
 		}
-		if e.domain() == "person" {
-			a.say("%s%s %s %s.", yes, e.name, verbed(state), clocksOf(u, slices.DeleteFunc(slices.Clone(hits), func(h change) bool { return h.id != e.id }))[2:])
+		if e.domain() == "person" { // who was there already did not come
+			if !slices.ContainsFunc(hits, func(h change) bool { return h.id == e.id && !h.early }) {
+				continue
+			}
+			a.say("%s%s %s %s.", yes, e.name, verbed(state), clocksOf(u, slices.DeleteFunc(slices.Clone(hits), func(h change) bool { return h.id != e.id || h.early }))[2:])
 			continue
 		}
 		a.say("%s %s %s %s:%s %s.", upper(yes+e.the()), was(e), is.told(), said, n, listed(spans))

@@ -21,7 +21,7 @@ func (u *turn) take() []string {
 func (u *turn) taken(text string) (string, []string) {
 	var took []string
 	for _, w := range clean(text) {
-		if len(w) < 4 || idle[w] || pronouns[w] || also[w] != "" || u.know.words[w] || u.know.words[stem(w)] || kindWords[w] || u.inHouse(w) {
+		if len(w) < 4 || idle[w] || pronouns[w] || also[w] != "" || u.know.words[w] || u.know.words[stem(w)] || kindWords[w] || wantsUse.MatchString(w) || u.inHouse(w) {
 			continue
 		}
 		name := u.madeBy(w)

@@ -18,7 +18,7 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 		es = slices.DeleteFunc(es, func(e entity) bool { return !slices.Contains(q.areas, e.area) })
 	}
 	var faults []fault
-	if len(q.areas) == 0 && q.aspect != "since" && q.aspect != "where" && defects.MatchString(strings.Join(q.ws, " ")) {
+	if len(q.areas) == 0 && q.aspect != "since" && q.aspect != "where" && (q.aspect == "faults" || defects.MatchString(strings.Join(q.ws, " "))) {
 		log := Call{failures, map[string]any{"since": "-36h"}}
 		r, ok := u.got(log)
 		if !ok {

@@ -2,10 +2,14 @@ package household
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
+
+// coming matches a question whether somebody came or went, and not where somebody was.
+var coming = regexp.MustCompile(`^(?:and |so |but )*did\b.*\b(?:come|get|arrive|return|leave|go)\b`)
 
 func clocksOf(u *turn, hits []change) string {
 	if len(hits) == 0 {
@@ -41,6 +45,9 @@ func (u *turn) notSeen(q *ask, es []entity, past map[string]*series, state, said
 		}
 	}
 	yesNo := q.aspect == "" && re(`^(?:and |so |but )*(?:was|were|did|has|have|is|are)\b`).MatchString(strings.Join(q.ws, " "))
+	if len(held) > 0 && e.domain() == "person" && yesNo && coming.MatchString(strings.Join(q.ws, " ")) { // who was there did not come
+		return fmt.Sprintf("No: nobody %s %s. %s %s %s all the time.", verbed(state), said, upper(theNames(held)), map[string]string{"is": "was", "are": "were"}[are(held)], held[0].told())
+	}
 	if len(held) > 0 && (len(es) > 1 || yesNo) {
 		yes := map[bool]string{true: "Yes: "}[yesNo]
 		return upper(fmt.Sprintf("%s%s %s %s all the time %s.", yes, theNames(held), map[string]string{"is": "was", "are": "were"}[are(held)], held[0].told(), said))
@@ -123,14 +130,17 @@ func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *an
 		a.say("%s %s %s %s.", upper(who), did(state), theNames(es), u.know.clocks(by[who]))
 	}
 	if len(order) == 0 {
-		last := map[string]time.Time{}
+		each := map[string][]time.Time{}
 		for _, h := range hits {
-			last[h.id] = h.at
+			if q.when.tool == "" || q.last { // the last time is meant
+				each[h.id] = nil
+			}
+			each[h.id] = append(each[h.id], h.at)
 		}
 		var what []string
 		for _, e := range es {
-			if at, ok := last[e.id]; ok {
-				what = append(what, fmt.Sprintf("%s %s %s", e.the(), verbedOf(e, state), u.know.when(at)))
+			if ts := each[e.id]; len(ts) > 0 {
+				what = append(what, fmt.Sprintf("%s %s %s", e.the(), verbedOf(e, state), u.know.clocks(ts[:min(len(ts), 10)])))
 			}
 		}
 		a.say("Home Assistant does not say who it was: %s, and no person or automation is recorded for it.", listed(what))

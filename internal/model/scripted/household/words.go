@@ -106,7 +106,7 @@ var outdoors = []string{"garden", "terrace", "balcony", "yard", "patio", "outsid
 var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises risen sets usual unusual typical usually typically too a about actually back darker again louder quieter dimmer slightly little tad touch except instead rather much again ago all already also always am an and any anything are as ask asked at away
 	be because become been before being between both but by can changed check come could currently day days did difference do does doing done down
 	during each either else enough ever every everything exactly far few find first for from get gets getting give go goes going gone good got had has have
-	hello here hey hi hot-water how i if in into is it its itself just keep keeps kept kind know last late later latest least left less let like little long look
+	early hello here hey hi hot-water how i if in into is it its itself just keep keeps kept kind know last late later latest least left less let like little long look
 	looks low lower lowest many may me mean middle might minute minutes moment moments more most much my near need needed never next nice no not nothing now
 	of off often ok okay on once one ones only open opened or other others our out outside over own past please point possible present quite rather
 	really right room rooms said same say second seconds see seem seems set shall she should show side since so some something soon still stay stayed such sure

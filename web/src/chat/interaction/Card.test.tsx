@@ -20,6 +20,12 @@ describe("a card", () => {
     expect(text({ seq: 1, interaction })).toBe("|Permission|Turn off Desk lamp?|light.turn_off on light.desk|service|light.turn_off|Allow once|Edit input…|");
   });
 
+  test("of a call that no client claimed says so once", () => {
+    const out = text({ seq: 1, interaction: ask({ kind: "client", title: "Read the calendar" }), expired: "no client claimed it in time" });
+    expect(out.match(/no client claimed it/gi)).toHaveLength(1);
+    expect(text({ seq: 1, interaction: ask({ kind: "client" }), expired: "the turn was cancelled" })).toContain("The turn was cancelled.");
+  });
+
   test("of a confirmation takes a yes and a no, and no other input", () => {
     const out = text({ seq: 1, interaction: ask({ kind: "confirmation", title: "Send it?", tool: "send", input: { to: "Ana" } }) });
     expect(out).toBe("|Confirmation|· send|Send it?|to|Ana|Yes, do it|No…|");

@@ -186,7 +186,7 @@ function Closed({ asked: a, notice, boxRef }: { asked: Asked; notice: string; bo
           </span>
         </p>
       </div>
-      {a.expired !== undefined && <p className="pl-6.5 text-text-muted">{sentence(a.expired)}</p>}
+      {a.expired !== undefined && !a.expired.toLowerCase().startsWith(outcomeOf(a).toLowerCase()) && <p className="pl-6.5 text-text-muted">{sentence(a.expired)}</p>}
       {a.answer?.text && <p className="pl-6.5 wrap-anywhere whitespace-pre-wrap">“<LongText text={tame(a.answer.text)} />”</p>}
       {a.answer?.answers && (
         <dl className="pl-6.5">

@@ -6,7 +6,7 @@ import { LongText } from "../../ui/long-text.tsx";
 import { tameCode } from "../../ui/tame.ts";
 import { sentence } from "../../ui/text.ts";
 import { Fields } from "./Fields.tsx";
-import { choicesOf, fieldsOf, labelOf, parseInput, type Sending } from "./logic.ts";
+import { choicesOf, effectsOf, fieldsOf, labelOf, parseInput, type Sending } from "./logic.ts";
 
 /** The words of a call have room for a few things: where they leave some out, the call is shown as it is. */
 const saysLess = (title: string): boolean => /\b\d+ more\b|…/.test(title);
@@ -100,7 +100,16 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
           )}
         </div>
       )}
-      {i.kind === "unknown" && choices.includes("again") && way === "" && <p className="text-xs text-text-muted">Doing it again may do it twice.</p>}
+      {effectsOf(i).length > 0 && way === "" && (
+        <dl className="grid gap-x-4 gap-y-1 text-xs leading-5 sm:grid-cols-[auto_minmax(0,1fr)]">
+          {effectsOf(i).map(({ label, effect }) => (
+            <div key={label} className="contents">
+              <dt className="font-medium max-sm:mt-1">{label}</dt>
+              <dd className="text-text-muted">{effect}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
     </div>
   );
 }

@@ -4,6 +4,7 @@ import type { Event, Interaction, Question } from "../../api/types.gen.ts";
 import {
   answersOf,
   choicesOf,
+  effectsOf,
   factsOf,
   failed,
   fieldsOf,
@@ -102,16 +103,26 @@ test("a conflict means too late, any other error is shown at its field", () => {
   expect(lateNotice({ state: "sent", answer }, { interaction: ask({}), seq: 1, answer })).toBe("");
 });
 
+test("the choices about a write of unknown outcome say what they do", () => {
+  expect(effectsOf(ask({ kind: "unknown", choices: ["happened", "leave"] }))).toEqual([
+    { label: "It happened", effect: "The agent is told that the call took effect, and goes on." },
+    { label: "Leave it", effect: "The agent is told that the outcome is unknown, and not to repeat the call." },
+  ]);
+  expect(effectsOf(ask({ kind: "unknown" })).map((e) => e.label)).toEqual(["It happened", "It did not", "Do it again", "Leave it"]);
+  expect(effectsOf(ask({}))).toEqual([]);
+});
+
 test("a write of unknown outcome shows when it was sent and what is known", () => {
   const event = (type: string, data: unknown) => ({ session: "s", seq: 1, turn: "t", time: "2026-03-01T09:00:09Z", type, data }) as unknown as Event;
   const events = [
-    event("tool.started", { call: "k", name: "x", attempt: 1, deadline: "2026-03-01T09:01:00Z" }),
+    event("tool.started", { call: "k", name: "add_contact", input: { name: "Uwe" }, attempt: 1, deadline: "2026-03-01T09:01:00Z" }),
     event("tool.started", { call: "other", name: "y", attempt: 1, deadline: "2026-03-01T09:01:00Z" }),
     event("tool.ended", { call: "k", outcome: "unknown", output: "", took_ms: 1500, error: { code: "timeout", message: "no reply" } }),
   ];
   const facts = factsOf(ask({ kind: "unknown", call: "k" }), events);
   expect(facts).toHaveLength(2);
-  expect(facts[0]).toMatch(/^Sent at .*; it had until .*\.$/);
-  expect(facts[1]).toBe("Its outcome was lost after 1.5 s: no reply.");
+  expect(facts[0]).toMatch(/^add_contact \(Uwe\) was begun at \d\d:\d\d:\d\d\.$/);
+  expect(facts[1]).toMatch(/^By \d\d:\d\d:\d\d nobody could say whether it took effect: no reply\.$/);
+  expect(factsOf(ask({ kind: "unknown", call: "k", text: "The outcome is unknown: no reply." }), events)[1], "what the card says already is not repeated").toMatch(/took effect\.$/);
   expect(factsOf(ask({ kind: "permission", call: "k" }), events)).toEqual([]);
 });

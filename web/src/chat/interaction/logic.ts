@@ -2,7 +2,8 @@
 
 import type { Answer, Event, Interaction, InteractionKind, Question } from "../../api/types.gen.ts";
 import type { Asked } from "../../session/records.ts";
-import { clockExact, lasted } from "../../ui/text.ts";
+import { nameOf } from "../../session/writes.ts";
+import { clockExact } from "../../ui/text.ts";
 
 /** The possible choices as sent by the server, otherwise those of the kind. */
 export function choicesOf(i: Interaction): readonly string[] {
@@ -33,6 +34,19 @@ const labels: Record<string, string> = {
   answered: "Answer",
   claimed: "Claimed by a client",
 };
+
+const effects: Record<string, string> = {
+  happened: "The agent is told that the call took effect, and goes on.",
+  did_not: "The agent is told that the call took no effect, and goes on.",
+  again: "The call is sent once more. If it took effect before, it happens twice.",
+  leave: "The agent is told that the outcome is unknown, and not to repeat the call.",
+};
+
+/** What each possible decision about a write of unknown outcome does. */
+export function effectsOf(i: Interaction): { label: string; effect: string }[] {
+  if (i.kind !== "unknown") return [];
+  return choicesOf(i).flatMap((c) => (effects[c] ? [{ label: labelOf(i, c), effect: effects[c] }] : []));
+}
 
 export function labelOf({ kind, sampling }: Pick<Interaction, "kind" | "sampling">, choice: string): string {
   if (sampling && choice === "deny") return "Do not allow";
@@ -168,10 +182,10 @@ export function factsOf(i: Interaction, events: readonly Event[] | undefined): s
     if (e.seq === 0 || !e.data) continue;
     if (e.type === "tool.started" && e.data.call === i.call) {
       const attempt = e.data.attempt > 1 ? `, attempt ${e.data.attempt}` : "";
-      facts.push(`Sent at ${clockExact(e.time)}${attempt}; it had until ${clockExact(e.data.deadline)}.`);
+      facts.push(`${nameOf(e.data.name, e.data.input)} was begun at ${clockExact(e.time)}${attempt}.`);
     } else if (e.type === "tool.ended" && e.data.call === i.call) {
-      const took = e.data.took_ms === undefined ? "" : ` after ${lasted(e.data.took_ms)}`;
-      facts.push(`Its outcome was lost${took}${e.data.error ? `: ${e.data.error.message}` : ""}.`);
+      const why = e.data.error && !i.text?.includes(e.data.error.message) ? `: ${e.data.error.message}` : "";
+      facts.push(`By ${clockExact(e.time)} nobody could say whether it took effect${why}.`);
     }
   }
   return facts;

@@ -8,7 +8,7 @@ import { Alert, Check, Close, Hand } from "../../ui/icons.tsx";
 import { oneLine, tameCode } from "../../ui/tame.ts";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
-import { decisionsOf, kindOf, stateOf, whereOf } from "./approvals.ts";
+import { decisionsOf, kindOf, meaningOf, stateOf, whereOf, wordsOf } from "./approvals.ts";
 
 interface Props {
   list: readonly Approval[];
@@ -16,7 +16,7 @@ interface Props {
   onClose(): void;
 }
 
-/** The programs that files of the user and the workspace name, in full, and a person's decision about each. */
+/** The programs and services that files of the user and the workspace name, in full, and a person's decision about each. */
 export default function Approvals({ list, onRead, onClose }: Props) {
   const chat = useActions();
   const [sending, setSending] = useState("");
@@ -42,8 +42,8 @@ export default function Approvals({ list, onRead, onClose }: Props) {
     <Dialog title="What may run" onClose={onClose}>
       <div className="flex flex-col gap-4 text-sm">
         <p className="text-text-muted">
-          Files of yours and of the workspace name these programs. Each runs with the rights of the server, and only once you have approved it as it is now: when
-          its command line or a file that it names changes, it has to be approved again.
+          Files of yours and of the workspace name these programs and services. Each is used only once you have approved it as it is now: when its command line, its
+          address or a file that it names changes, it has to be approved again.
         </p>
         {refused && (
           <p role="alert" className="flex gap-2 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2">
@@ -57,7 +57,7 @@ export default function Approvals({ list, onRead, onClose }: Props) {
           </p>
         )}
         {list.length === 0 ? (
-          <p>No file of yours or of the workspace names a program.</p>
+          <p>No file of yours or of the workspace names a program or a service.</p>
         ) : (
           <ul className="flex flex-col gap-3">
             {list.map((a) => (
@@ -83,7 +83,12 @@ function Entry({ approval: a, busy, onDecide }: { approval: Approval; busy: bool
         <p className="text-xs leading-5 wrap-anywhere text-text-muted">Named in {oneLine(whereOf(a), 300)}</p>
       </div>
       {/* Shown in full, because nobody should approve what they cannot see. The server limits it to 8 KiB. */}
-      <pre className="rounded-lg border border-border bg-bg px-2.5 py-2 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap">{tameCode(a.runs)}</pre>
+      <p className="text-xs leading-5 text-text-muted">{meaningOf(a)}</p>
+      <pre className="rounded-lg border border-border bg-bg px-2.5 py-2 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap">
+        {wordsOf(tameCode(a.runs)).map((w, i) => (
+          <span key={i} className={w.trim() === "" ? undefined : "inline-block max-w-full"}>{w}</span>
+        ))}
+      </pre>
       <dl className="flex flex-col gap-1 text-xs leading-5">
         {(a.files?.length ?? 0) > 0 && (
           <div className="wrap-anywhere">

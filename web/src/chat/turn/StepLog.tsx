@@ -78,7 +78,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
       </div>
       <ol id={name} hidden={!open} className="flex flex-col gap-1.5 px-4 pb-3.5">
         {steps.map((s) => (
-          <Line key={s.seq} step={s} words={words} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
+          <Line key={s.seq} step={s} progress={s.kind === "tool_call" ? x.progress?.get(s.call ?? "") : undefined} words={words} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
         ))}
       </ol>
     </section>
@@ -87,12 +87,14 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
 
 interface LineProps {
   step: Step;
+  /** What the tool reported last, while its call runs. */
+  progress: string | undefined;
   words: Words;
   after: number;
   wanted: (Wanted & { seq: number }) | undefined;
 }
 
-function Line({ step: s, words, after, wanted }: LineProps) {
+function Line({ step: s, progress, words, after, wanted }: LineProps) {
   const row = useMarked(wanted);
   const needed = wanted !== undefined;
   const bad = s.kind === "error" || (s.outcome !== undefined && s.outcome !== "ok");
@@ -108,6 +110,7 @@ function Line({ step: s, words, after, wanted }: LineProps) {
         )}
         {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={needed ? s.text : words.text(s.text)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
         {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : words.text(firstLine(s.detail))} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : words.text(s.detail)} original={s.detail} longest={longest} needed={needed} />)}
+        {progress && <span data-progress className="block"><Folded text={progress} longest={longest} /></span>}
         {s.snippets && <Said text={s.snippets.map((n) => words.text(n.ref)).join(", ")} original={s.snippets.map((n) => `${n.ref}: ${n.text}`).join("\n")} needed={needed} />}
         {s.tookMs !== undefined && <span> {took(s.tookMs)}</span>}
       </div>

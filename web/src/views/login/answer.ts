@@ -1,4 +1,4 @@
-import type { LoginAnswer } from "../../api/types.gen.ts";
+import type { LoginAnswer, LoginFinished } from "../../api/types.gen.ts";
 
 /** What an authorization server has put into the query of an address; undefined if it is none of its answers. */
 export function answerIn(query: string): LoginAnswer | undefined {
@@ -11,4 +11,11 @@ export function answerIn(query: string): LoginAnswer | undefined {
     if (value !== null) answer[name] = value;
   }
   return answer;
+}
+
+/** What a finished login says. A link from the list of resources begins one that no call waits for. */
+export function doneText({ login, denied, continues }: LoginFinished): string {
+  const at = denied ? `You are not logged in at ${login.server}.` : `You are logged in at ${login.server}.`;
+  if (continues) return `${at} You can close this page; the conversation goes on by itself.`;
+  return denied ? `${at} You can close this page.` : `${at} You can close this page and go back to your conversation, where ${login.server} can be used now.`;
 }

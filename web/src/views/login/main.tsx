@@ -13,7 +13,7 @@ import { Boundary } from "../../ui/boundary.tsx";
 import { Broken } from "../../ui/broken.tsx";
 import { KeyGate } from "../../ui/key-gate.tsx";
 import { sentence } from "../../ui/text.ts";
-import { answerIn } from "./answer.ts";
+import { answerIn, doneText } from "./answer.ts";
 
 const keyring = createKeyring();
 const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
@@ -34,7 +34,7 @@ function Login() {
       {finished && !done && !error && <p className="mt-2 text-text-muted">One moment…</p>}
       {done && (
         <p className="mt-2 wrap-anywhere">
-          {done.denied ? `You are not logged in at ${done.login.server}.` : `You are logged in at ${done.login.server}.`} You can close this page; the conversation goes on by itself.
+          {doneText(done)}
         </p>
       )}
       {error && (

@@ -1,0 +1,222 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// current reads a file that a call is to change, as the session has seen it. A file that does not
+// exist has no version.
+func (t *Toolset) current(ctx context.Context, r seam.Run, tree files.Tree, name string) (body []byte, was files.Version, err error) {
+	body, err = tree.Read(name, files.MaxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", nil
+	case err != nil:
+		return nil, "", err
+	}
+	was = files.VersionOf(body)
+	seen, ok, err := t.checks().Seen(ctx, r.Session, name)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !ok:
+		return nil, "", parley.Errorf(parley.CodeConflict, "%s has not been read yet", name).WithHint("read it first, so that nothing in it is lost")
+	case seen != was:
+		return nil, "", parley.Errorf(parley.CodeConflict, "%s has changed since it was read, by somebody else", name).WithHint("read it again, and base the change on what it has now")
+	}
+	return body, was, nil
+}
+
+// write plans a Write.
+func (t *Toolset) write(ctx context.Context, r seam.Run, tree files.Tree) (edit, error) {
+	var in struct {
+		File    string `json:"file_path"`
+		Content string `json:"content"`
+	}
+	if err := json.Unmarshal(r.Input, &in); err != nil {
+		return edit{}, wrong("the input cannot be read: %v", err)
+	}
+	name, err := files.Clean(in.File)
+	if err != nil {
+		return edit{}, err
+	}
+	old, was, err := t.current(ctx, r, tree, name)
+	if err != nil {
+		return edit{}, err
+	}
+	e := edit{path: name, was: was, old: old, body: []byte(in.Content), said: name + " was written."}
+	if was == "" {
+		e.said = name + " was created."
+	}
+	return e, nil
+}
+
+// edit plans an Edit.
+func (t *Toolset) edit(ctx context.Context, r seam.Run, tree files.Tree) (edit, error) {
+	var in struct {
+		File string `json:"file_path"`
+		Old  string `json:"old_string"`
+		New  string `json:"new_string"`
+		All  bool   `json:"replace_all"`
+	}
+	if err := json.Unmarshal(r.Input, &in); err != nil {
+		return edit{}, wrong("the input cannot be read: %v", err)
+	}
+	name, err := files.Clean(in.File)
+	if err != nil {
+		return edit{}, err
+	}
+	old, was, err := t.current(ctx, r, tree, name)
+	if err != nil {
+		return edit{}, err
+	}
+	e := edit{path: name, was: was, old: old}
+	switch {
+	case in.Old == in.New:
+		return e, wrong("old_string and new_string are the same, so there is nothing to change")
+	case was == "" && in.Old == "":
+		e.body, e.said = []byte(in.New), name+" was created."
+		return e, nil
+	case was == "":
+		return e, parley.Errorf(parley.CodeNotFound, "there is no %q", name).WithHint("find its name with Glob, or create it with Write")
+	case in.Old == "" && len(old) > 0:
+		return e, wrong("old_string is empty, but %s is not", name)
+	case !utf8.Valid(old):
+		return e, wrong("%s is not text", name)
+	}
+	before, after := lineEnds(old, in.Old), lineEnds(old, in.New)
+	switch n := bytes.Count(old, []byte(before)); {
+	case in.Old == "":
+		e.body = []byte(after)
+	case n == 0:
+		return e, wrong("old_string is not in %s. It must be there letter by letter, with all spaces and line breaks, but without the line numbers that Read shows", name)
+	case n > 1 && !in.All:
+		return e, wrong("old_string is in %s %d times. Add lines around it until it is there once, or set replace_all", name, n)
+	default:
+		e.body = bytes.ReplaceAll(old, []byte(before), []byte(after))
+		e.said = fmt.Sprintf("%s was changed in %d places.", name, n)
+		if n == 1 {
+			at := bytes.Index(old, []byte(before))
+			e.said = name + " was changed. It now has:\n" + snippet(e.body, at, at+len(after))
+		}
+	}
+	return e, nil
+}
+
+// lineEnds gives a text the line ends of a file that has only CRLF. Models write LF.
+func lineEnds(file []byte, text string) string {
+	if n := bytes.Count(file, []byte("\r\n")); n == 0 || n != bytes.Count(file, []byte("\n")) || strings.Contains(text, "\r\n") {
+		return text
+	}
+	return strings.ReplaceAll(text, "\n", "\r\n")
+}
+
+// around is how many lines a snippet shows before and after a change.
+const around = 4
+
+// snippet numbers the lines of a text from a little before a range to a little after it.
+func snippet(body []byte, from, to int) string {
+	start := from
+	for range around + 1 {
+		start = bytes.LastIndexByte(body[:start], '\n')
+		if start < 0 {
+			break
+		}
+	}
+	start++
+	end := to
+	for range around + 1 {
+		n := bytes.IndexByte(body[end:], '\n')
+		if n < 0 {
+			end = len(body)
+			break
+		}
+		end += n + 1
+	}
+	first := bytes.Count(body[:start], []byte("\n")) + 1
+	text, _, _ := numbered(body[start:end], first, 60, 16<<10)
+	return text
+}
+
+const (
+	maxDiff      = 16 << 10 // bytes of a diff in the log
+	maxDiffInput = 256 << 10
+)
+
+// saved describes a change to a version, with its diff.
+func saved(e edit, after files.Version) parley.FileSaved {
+	s := parley.FileSaved{Path: e.path, Before: e.was, After: after}
+	if !utf8.Valid(e.old) || !utf8.Valid(e.body) || bytes.IndexByte(e.old, 0) >= 0 || bytes.IndexByte(e.body, 0) >= 0 {
+		return s
+	}
+	// Only what lies between the first and the last difference is compared, so a small change of
+	// a large file takes no time.
+	oldLines, newLines, skipped := between(string(e.old), string(e.body))
+	if len(oldLines)+len(newLines) > maxDiffInput {
+		return s
+	}
+	d, err := udiff.ToUnifiedDiff("a/"+e.path, "b/"+e.path, oldLines, udiff.Strings(oldLines, newLines), 3)
+	if err != nil {
+		return s
+	}
+	for _, h := range d.Hunks {
+		h.FromLine += skipped
+		h.ToLine += skipped
+		for _, l := range h.Lines {
+			switch l.Kind {
+			case udiff.Insert:
+				s.Added++
+			case udiff.Delete:
+				s.Removed++
+			}
+		}
+	}
+	if text := d.String(); len(text) <= maxDiff {
+		s.Diff = text
+	}
+	return s
+}
+
+// between cuts the lines that two texts begin with and end with alike, except for three on each
+// side. skipped is how many were cut at the beginning.
+func between(a, b string) (string, string, int) {
+	start, n := 0, min(len(a), len(b))
+	for start < n && a[start] == b[start] {
+		start++
+	}
+	for range 4 {
+		if start = strings.LastIndexByte(a[:start], '\n'); start < 0 {
+			break
+		}
+	}
+	start++
+	end := 0
+	for end < n-start && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	tail := a[len(a)-end:]
+	keep := 0
+	for range 4 {
+		i := strings.IndexByte(tail[keep:], '\n')
+		if i < 0 {
+			keep = len(tail)
+			break
+		}
+		keep += i + 1
+	}
+	end -= keep
+	return a[start : len(a)-end], b[start : len(b)-end], strings.Count(a[:start], "\n")
+}

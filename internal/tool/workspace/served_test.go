@@ -1,0 +1,123 @@
+package workspace_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/server"
+	"github.com/parley-server/parley/server/servertest"
+)
+
+// vault is an app over one folder of files. Its script does what the message says: "write PATH"
+// after reading it, or "read PATH".
+func vault(t *testing.T, policy string) (*servertest.Server, string) {
+	t.Helper()
+	root := t.TempDir()
+	app := fstest.MapFS{
+		"app.yaml": {Data: []byte(`name: vault
+script: script.yaml
+agents: {clerk: {prompt: clerk.md, tools: [Read, Write, Edit, Grep]}}
+tools: {workspace: {}}
+workspaces: {root: ` + root + `, default: main}
+policy:
+` + policy)},
+		"clerk.md": {Data: []byte("Keep the notes.")},
+		"script.yaml": {Data: []byte(`agents:
+  clerk:
+    - when: eq (len .Results) 2
+      say: '{{ (index .Results 1).Output }}'
+    - when: and (eq (len .Results) 1) (eq (slice .Question 0 4) "read")
+      say: '{{ (index .Results 0).Output }}'
+    - when: and (eq (len .Results) 1) (eq (slice .Question 0 5) "write")
+      call: [{tool: Write, input: {file_path: '{{ slice .Question 6 }}', content: new}}]
+    - when: eq (slice .Question 0 4) "read"
+      call: [{tool: Read, input: {file_path: '{{ slice .Question 5 }}'}}]
+    - call: [{tool: Read, input: {file_path: '{{ slice .Question 6 }}'}}]
+`)},
+	}
+	s := servertest.Start(t, server.App(app))
+	return s, filepath.Join(root, "local", "main")
+}
+
+func put(t *testing.T, dir, name, body string) {
+	t.Helper()
+	full := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(body), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestServed: a change is announced and saved in the log, with its diff.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  rules: [{verdict: allow, effect: write}]\n")
+	chat := s.Session("vault")
+	put(t, dir, "a.md", "old")
+	if got := chat.Send("write ./x/../a.md"); got.Response.Message != "a.md was written." {
+		t.Fatalf("%+v", got)
+	}
+	page, err := s.Events(t.Context(), chat.ID, 0, client.EventFilter{Types: []string{"files.announced", "files.saved", "tool.ended"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, e := range page.Events {
+		types = append(types, string(e.Type))
+		if p, _ := e.Payload(); p != nil {
+			if saved, ok := p.(parley.FilesSaved); ok && (len(saved.Files) != 1 || saved.Files[0].Path != "a.md" || !strings.Contains(saved.Files[0].Diff, "-old\n") || saved.Files[0].Removed != 1) {
+				t.Errorf("saved %+v", saved)
+			}
+		}
+	}
+	if got, want := strings.Join(types, " "), "tool.ended files.announced files.saved tool.ended"; got != want {
+		t.Errorf("events %s, want %s", got, want)
+	}
+}
+
+// TestRules: a rule is about the file that is reached, however its path is written.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  rules: [{verdict: allow, effect: write}, {verdict: deny, tool: 'Read(private/*)'}, {verdict: deny, tool: 'Write(private/*)'}]\n")
+	chat := s.Session("vault")
+	put(t, dir, "private/a.md", "SECRET")
+	for _, name := range []string{"private/a.md", "./private/a.md", "x/../private/a.md", "private//a.md", "private/./a.md"} {
+		if got := chat.Send("read " + name); !strings.Contains(got.Response.Message, "not allowed") {
+			t.Errorf("read %s: %q", name, got.Response.Message)
+		}
+		if got := chat.Send("write " + name); !strings.Contains(got.Response.Message, "not allowed") {
+			t.Errorf("write %s: %q", name, got.Response.Message)
+		}
+	}
+}
+
+// TestGuarded: what decides what agents are told, or what runs, is confirmed each time.
+func TestGuarded(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  modes: [bypassPermissions]\n  rules: [{verdict: allow, effect: write}]\n")
+	chat := s.Session("vault")
+	mode := parley.ModeBypassPermissions
+	if _, err := s.UpdateSession(t.Context(), chat.ID, parley.UpdateSession{Mode: &mode}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".mcp.json", "sub/../.claude/settings.json", "notes/agents.md"} {
+		if got := chat.Send("write " + name); got.Status != parley.StatusWaiting {
+			t.Fatalf("write %s: %+v", name, got)
+		}
+		open := chat.Open()
+		if len(open) != 1 || open[0].Kind != parley.KindConfirmation || len(open[0].Choices) != 2 {
+			t.Fatalf("%s: open is %+v", name, open)
+		}
+		chat.Answer(parley.ChoiceDeny)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 0 {
+		t.Errorf("files were written: %v", list)
+	}
+}
