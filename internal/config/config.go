@@ -255,6 +255,9 @@ type AppSettings struct {
 	// artifacts and index of the data folder. Default: what the app says, which is
 	// true for home.
 	LiveFiles *bool `yaml:"live_files"`
+	// Granted replaces what the app says under workspaces.granted: dir is the folder of the
+	// workspaces, such as ~/notes, and to names the users of each.
+	Granted GrantedFile `yaml:"granted"`
 }
 
 // Size is a number of bytes that reads as 4096, 256KiB or 1MiB.

@@ -17,7 +17,24 @@ type workspacesFile struct {
 	Root    string                `yaml:"root,ref"` // folder with one for each user, and in it one for each workspace; default: the setting workspaces_dir
 	Default parley.Workspace      `yaml:"default"`  // of sessions that name none, made when it is missing; default: none
 	Shared  map[string]sharedFile `yaml:"shared"`   // folders that all users of the app work in, by name; default: none
+	Granted GrantedFile           `yaml:"granted"`  // folders that some users work in; default: none. Then root has no default
 }
+
+// GrantedFile says which folders are workspaces of which users.
+type GrantedFile struct {
+	Dir         string                `yaml:"dir,ref"`     // its folders are workspaces, shared/NAME each
+	To          map[string][]UserFile `yaml:"to"`          // users, by the name of the folder; default: none but the loopback user, who may use all
+	Except      []string              `yaml:"except"`      // folders that are no workspaces; default: none
+	Placeholder string                `yaml:"placeholder"` // {placeholder} in prompts stands for the path of the session's workspace; default: nothing does
+}
+
+// UserFile names a user. The short form is the user's name, without an organisation.
+type UserFile struct {
+	User string `yaml:"user"`
+	Org  string `yaml:"org"`
+}
+
+func (UserFile) short() string { return "user" }
 
 type sharedFile struct {
 	Dir      string `yaml:"dir,ref"`
@@ -97,6 +114,9 @@ func (a *App) workspaces(s Settings, f *workspacesFile) {
 		return
 	}
 	o := workspace.Options{Root: s.WorkspacesRoot(), Default: f.Default, Shared: map[string]workspace.Shared{}}
+	if o.Granted = a.granted(s.App[a.Name].Granted, f.Granted); o.Granted.Dir != "" && f.Root == "" {
+		o.Root = ""
+	}
 	if f.Root != "" {
 		o.Root = a.onDisk(f.Root, "workspaces.root")
 	}
@@ -116,6 +136,45 @@ func (a *App) workspaces(s Settings, f *workspacesFile) {
 		a.d.at("workspaces.default", "%s", err)
 	}
 	a.Workspaces = &o
+}
+
+// granted reads workspaces.granted. What the server's settings say of it comes first.
+func (a *App) granted(set, f GrantedFile) workspace.Granted {
+	g := workspace.Granted{Except: f.Except, Placeholder: f.Placeholder}
+	switch {
+	case set.Dir != "":
+		full := home(set.Dir, a.d.env)
+		if !filepath.IsAbs(full) {
+			a.d.at("workspaces.granted", "%q, in the server's settings, has to be an absolute path", set.Dir)
+		}
+		g.Dir = full
+	case f.Dir != "":
+		g.Dir = a.onDisk(f.Dir, "workspaces.granted.dir")
+	case len(f.To) > 0 || len(f.Except) > 0 || f.Placeholder != "":
+		a.d.lacks("workspaces.granted", "dir", "has no dir; name the folder of the workspaces")
+	}
+	if set.Except != nil {
+		g.Except = set.Except
+	}
+	to, at := f.To, "workspaces.granted.to."
+	if set.To != nil {
+		to = set.To
+	}
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		if err := workspace.CheckName(name); err != nil {
+			a.d.at(at+name, "%s", err)
+		}
+		if g.To == nil {
+			g.To = map[string][]parley.Principal{}
+		}
+		for _, u := range to[name] {
+			if u.User == "" {
+				a.d.at(at+name, "names a user without a name")
+			}
+			g.To[name] = append(g.To[name], parley.Principal{User: u.User, Org: u.Org})
+		}
+	}
+	return g
 }
 
 // onDisk is the path of a folder that tools write to: an absolute one, or one in the app's

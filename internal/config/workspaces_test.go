@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -35,7 +37,25 @@ func TestWorkspaces(t *testing.T) {
 		"a default not here": {app: "workspaces: {default: shared/x}", wrong: `app.yaml:4: workspaces.default: there is no workspace "shared/x"`},
 		"a shared path":      {app: "workspaces: {shared: {../x: /srv}}", wrong: `app.yaml:4: workspaces.shared.../x: "../x" cannot be a workspace's name`},
 		"a shared nothing":   {app: "workspaces: {shared: {x: {}}}", wrong: `app.yaml:4: workspaces.shared.x: has no dir; name the folder`},
-		"another key":        {app: "workspaces: {roots: x}", wrong: `did you mean root`},
+		"granted": {
+			app: "workspaces: {granted: {dir: /srv/n, except: [claude], placeholder: person_root, to: {petra: [ana, {user: bob, org: acme}]}}}",
+			want: &workspace.Options{Granted: workspace.Granted{
+				Dir: "/srv/n", Except: []string{"claude"}, Placeholder: "person_root",
+				To: map[string][]parley.Principal{"petra": {{User: "ana"}, {User: "bob", Org: "acme"}}},
+			}},
+		},
+		"granted by the settings": {
+			app:      "workspaces: {root: vaults, granted: {dir: notes, except: [claude], to: {petra: [ana]}}}",
+			settings: "app: {mine: {granted: {dir: /srv/notes, to: {max: [bob]}}}}",
+			want: &workspace.Options{Root: filepath.Join(mine, "vaults"), Granted: workspace.Granted{
+				Dir: "/srv/notes", Except: []string{"claude"}, To: map[string][]parley.Principal{"max": {{User: "bob"}}},
+			}},
+		},
+		"granted without a folder": {app: "workspaces: {granted: {to: {petra: [ana]}}}", wrong: `app.yaml:4: workspaces.granted: has no dir; name the folder`},
+		"granted to a path":        {app: "workspaces: {granted: {dir: notes, to: {../x: [ana]}}}", wrong: `"../x" cannot be a workspace's name`},
+		"granted to nobody":        {app: "workspaces: {granted: {dir: notes, to: {x: [{org: acme}]}}}", wrong: `workspaces.granted.to.x: names a user without a name`},
+		"granted somewhere":        {app: "workspaces: {granted: {dir: notes}}", settings: "app: {mine: {granted: {dir: notes}}}", wrong: `has to be an absolute path`},
+		"another key":              {app: "workspaces: {roots: x}", wrong: `did you mean root`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +89,7 @@ func TestWorkspaces(t *testing.T) {
 					is.Shared[name] = s
 				}
 			}
-			if diff := cmp.Diff(tc.want, is); diff != "" {
+			if diff := cmp.Diff(tc.want, is, cmpopts.EquateComparable(parley.Principal{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

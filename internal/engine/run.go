@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
+	"github.com/parley-server/parley/internal/workspace"
 )
 
 // run is a turn that this process carries forward.
@@ -413,7 +414,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		now = s.tools
 	}
 	if now.Digest() == t.App {
-		return withOffered(now.App(), t.Request.Tools), nil
+		return withOffered(s.placed(now.Folders(), now.App()), t.Request.Tools), nil
 	}
 	body, err := s.e.o.Store.Blob(s.e.boot, s.state.Principal(), s.id, t.App)
 	if err != nil {
@@ -436,7 +437,28 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 			old.Tools[i] = narrowed(old.Tools[i], d)
 		}
 	}
-	return withOffered(&old, t.Request.Tools), nil
+	return withOffered(s.placed(now.Folders(), &old), t.Request.Tools), nil
+}
+
+// placed is the app with the path of the session's workspace in its prompts. What the log names
+// has the placeholder.
+func (s *session) placed(in *workspace.Folders, app *parley.App) *parley.App {
+	var changed map[string]parley.AgentDef
+	for name, def := range app.Agents {
+		if prompt := in.InPrompt(s.view.Workspace, def.Prompt); prompt != def.Prompt {
+			if changed == nil {
+				changed = maps.Clone(app.Agents)
+			}
+			def.Prompt = prompt
+			changed[name] = def
+		}
+	}
+	if changed == nil {
+		return app
+	}
+	own := *app
+	own.Agents = changed
+	return &own
 }
 
 // narrowed is the tool as an older turn knows it, restricted further by what is known

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -75,8 +74,10 @@ var errNoTools = parley.Errorf(parley.CodeUnavailable, "the tools of the session
 // for, or else the app's default. The error names the field.
 func workspaceOf(p parley.Principal, a *scope.Resolved, asked parley.Workspace) (w parley.Workspace, readOnly bool, err error) {
 	in := a.Folders()
-	if w = cmp.Or(asked, in.Default()); w == "" {
-		return "", false, nil
+	if w = asked; w == "" {
+		if w, err = in.Choose(p); w == "" || err != nil {
+			return "", false, err
+		}
 	}
 	if err := in.Check(p, w); err != nil {
 		return "", false, err

@@ -1,8 +1,8 @@
 // Package workspace finds the folders of files that sessions work in.
 //
 // A user's own workspaces are below one root, at {root}/{user}/{name}; see [UserFolder]
-// for the second element. An app may share further folders with all its users. A workspace
-// that is not the caller's is not found.
+// for the second element. An app may share further folders with all its users, or grant each
+// folder of a folder to some of them. A workspace that is not the caller's is not found.
 //
 // A [Folders] opens a workspace as an [os.Root], which no path leaves, by "..", by an
 // absolute path or by a symbolic link. On the way there it follows no link either: with
@@ -37,6 +37,9 @@ type Options struct {
 	Default parley.Workspace
 	// Shared are folders that all users of the app may work in, by name.
 	Shared map[string]Shared
+	// Granted are folders that some users may work in, named as the shared ones are. Where
+	// both have a name, Shared has it.
+	Granted Granted
 	// There reports whether what holds Root is still there, before anything is made in
 	// it. Nil: it is.
 	There func() error
@@ -46,6 +49,25 @@ type Options struct {
 type Shared struct {
 	Dir      string
 	ReadOnly bool // nobody changes it
+}
+
+// Granted says who may work in which folders of Dir. [parley.Local] may work in all of them.
+type Granted struct {
+	Dir    string   // empty: there are none
+	Except []string // names of folders that are no workspaces
+	// To are the users, by the folder's name.
+	To map[string][]parley.Principal
+	// Placeholder is a word: in the prompts of agents, the word in braces stands for the path
+	// of the session's workspace. Empty: nothing does.
+	Placeholder string
+}
+
+// has reports whether p may work in the folder of that name, if it exists.
+func (g Granted) has(p parley.Principal, name string) bool {
+	if g.Dir == "" || slices.Contains(g.Except, name) {
+		return false
+	}
+	return p == parley.Local || slices.Contains(g.To[name], p)
 }
 
 // Folders are the workspaces of an app. The zero value and nil have none.
@@ -58,12 +80,17 @@ func New(o Options) (*Folders, error) {
 			return nil, err
 		}
 	}
+	for name := range o.Granted.To {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
 	f := &Folders{o}
 	if o.Default == "" {
 		return f, nil
 	}
 	if name, shared := o.Default.Shared(); shared {
-		if _, ok := o.Shared[name]; !ok {
+		if _, ok := o.Shared[name]; !ok && o.Granted.Dir == "" {
 			return nil, f.notFound(parley.Principal{}, o.Default)
 		}
 	} else if err := CheckName(string(o.Default)); err != nil {
@@ -78,6 +105,37 @@ func (f *Folders) Default() parley.Workspace {
 		return ""
 	}
 	return f.o.Default
+}
+
+// Choose returns the workspace of a session of p that names none: the default, or else the only
+// one that is granted to p. An error is about the field "workspace": the app grants several
+// folders, or none, to p.
+func (f *Folders) Choose(p parley.Principal) (parley.Workspace, error) {
+	if f == nil || f.o.Default != "" || f.o.Granted.Dir == "" {
+		return f.Default(), nil
+	}
+	list, err := f.List(p)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	err = parley.Errorf(parley.CodeInvalid, "the session has no workspace").WithHint("%s", f.here(p))
+	return "", field(err)
+}
+
+// InPrompt returns a prompt for a session in w, with the path where its placeholder is.
+func (f *Folders) InPrompt(w parley.Workspace, prompt string) string {
+	name, shared := w.Shared()
+	if f == nil || !shared || f.o.Granted.Placeholder == "" || CheckName(name) != nil {
+		return prompt
+	}
+	dir, err := filepath.Abs(filepath.Join(f.o.Granted.Dir, name))
+	if err != nil {
+		return prompt
+	}
+	return strings.ReplaceAll(prompt, "{"+f.o.Granted.Placeholder+"}", dir)
 }
 
 // ReadOnly reports whether nobody changes w.
@@ -111,7 +169,7 @@ func (f *Folders) Open(p parley.Principal, w parley.Workspace) (*os.Root, error)
 	if err := CheckName(name); err != nil {
 		return nil, field(err)
 	}
-	if f == nil || f.o.Root == "" && len(f.o.Shared) == 0 {
+	if f == nil || f.o.Root == "" && len(f.o.Shared) == 0 && f.o.Granted.Dir == "" {
 		return nil, field(parley.Errorf(parley.CodeInvalid, "this app has no workspaces").WithHint("leave the workspace out; an app has some when its app.yaml says workspaces"))
 	}
 	root, err := f.open(p, name, shared)
@@ -155,13 +213,16 @@ func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
 	if name, shared := w.Shared(); shared {
-		return filepath.Abs(f.o.Shared[name].Dir)
+		if s, ok := f.o.Shared[name]; ok {
+			return filepath.Abs(s.Dir)
+		}
+		return filepath.Abs(filepath.Join(f.o.Granted.Dir, name))
 	}
 	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p), string(w)))
 }
 
 // List names the workspaces that p can work in: the user's own, then those of the app,
-// each sorted. It lists at most 1,000 of the user's own.
+// each sorted. It lists at most 1,000 of the user's own, and 1,000 of those that are granted.
 func (f *Folders) List(p parley.Principal) ([]parley.Workspace, error) {
 	if f == nil {
 		return nil, nil
@@ -180,9 +241,33 @@ func (f *Folders) List(p parley.Principal) ([]parley.Workspace, error) {
 	for name := range f.o.Shared {
 		list = append(list, parley.Workspace("shared/"+name))
 	}
+	granted, err := f.granted(p)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "list workspaces: %w", short(err))
+	}
+	for _, name := range granted {
+		list = append(list, parley.Workspace("shared/"+name))
+	}
 	slices.Sort(list[:first])
 	slices.Sort(list[first:])
-	return list, nil
+	return list[:first+len(slices.Compact(list[first:]))], nil
+}
+
+// granted names the folders that are granted to p and exist.
+func (f *Folders) granted(p parley.Principal) ([]string, error) {
+	g := f.o.Granted
+	if g.Dir == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(g.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	return listed(root, func(name string) bool { return g.has(p, name) })
 }
 
 // maxListed bounds a list of workspaces.
@@ -194,7 +279,12 @@ func (f *Folders) own(p parley.Principal) (names []string, err error) {
 		return nil, err
 	}
 	defer user.Close() //nolint:errcheck // nothing was written
-	dir, err := user.Open(".")
+	return listed(user, func(string) bool { return true })
+}
+
+// listed names at most maxListed folders of root that can be workspaces.
+func listed(root *os.Root, keep func(name string) bool) (names []string, err error) {
+	dir, err := root.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +292,7 @@ func (f *Folders) own(p parley.Principal) (names []string, err error) {
 	for len(names) < maxListed {
 		page, err := dir.ReadDir(256)
 		for _, e := range page {
-			if e.IsDir() && CheckName(e.Name()) == nil {
+			if e.IsDir() && CheckName(e.Name()) == nil && keep(e.Name()) {
 				names = append(names, e.Name())
 			}
 		}
@@ -216,11 +306,18 @@ func (f *Folders) own(p parley.Principal) (names []string, err error) {
 // open opens the folder itself.
 func (f *Folders) open(p parley.Principal, name string, shared bool) (*os.Root, error) {
 	if shared {
-		s, ok := f.o.Shared[name]
-		if !ok {
+		if s, ok := f.o.Shared[name]; ok {
+			return os.OpenRoot(s.Dir)
+		}
+		if !f.o.Granted.has(p, name) {
 			return nil, errAbsent
 		}
-		return os.OpenRoot(s.Dir)
+		root, err := os.OpenRoot(f.o.Granted.Dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close() //nolint:errcheck // nothing was written
+		return enter(root, name)
 	}
 	user, err := f.user(p)
 	if err != nil {
@@ -301,6 +398,11 @@ func enter(dir *os.Root, name string) (*os.Root, error) {
 }
 
 func (f *Folders) notFound(p parley.Principal, w parley.Workspace) error {
+	return field(parley.Errorf(parley.CodeNotFound, "there is no workspace %q", parley.Cut(string(w), 80)).WithHint("%s", f.here(p)))
+}
+
+// here is a hint that lists the workspaces of p.
+func (f *Folders) here(p parley.Principal) string {
 	hint := "the folder of a workspace has to be there"
 	if list, err := f.List(p); err == nil && len(list) > 0 {
 		names := make([]string, 0, 10)
@@ -312,7 +414,7 @@ func (f *Folders) notFound(p parley.Principal, w parley.Workspace) error {
 			hint += fmt.Sprintf(" and %d more", more)
 		}
 	}
-	return field(parley.Errorf(parley.CodeNotFound, "there is no workspace %q", parley.Cut(string(w), 80)).WithHint("%s", hint))
+	return hint
 }
 
 func field(err error) error {
