@@ -6,8 +6,10 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/parley-server/parley/internal/program.revision=$(VERSION)
 GO ?= go
-# Debian's Chromium; the browser's tests start it themselves.
-CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+# The browser that the tests start. Chromium's headless shell is preferred: it has the same engine
+# without the window around it, and needs a third less time.
+BROWSER = for b in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$b && break; done
+CHROMIUM ?= $(shell $(BROWSER))
 
 GO_FILES := $(shell find . -name '*.go' -not -path './web/node_modules/*')
 APP_FILES := $(shell find apps -type f)
@@ -86,7 +88,7 @@ test-web: web/node_modules/.package-lock.json ## the page's unit tests and types
 	cd web && npm run --silent typecheck && npm test --silent
 
 test-browser: build chromium ## the pages in a real browser, on the real server
-	cd web && CHROMIUM="$$(command -v chromium || command -v chromium-browser || command -v google-chrome)" npm run --silent e2e
+	cd web && CHROMIUM="$${CHROMIUM:-$$($(BROWSER))}" npm run --silent e2e
 
 # Its Node is newer than the pages', and comes with it.
 CONFORMANCE := internal/mcpserver/conformance
@@ -131,8 +133,8 @@ chromium:
 	@if [ -n "$(CHROMIUM)" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing Chromium from Debian's packages"; \
-		(apt-get install -y -qq chromium >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }); \
-	else echo "The browser's tests need Chromium: apt-get install chromium"; exit 1; fi
+		apt-get install -y -qq chromium-headless-shell >/dev/null 2>&1 || { apt-get update -qq; apt-get install -y -qq chromium-headless-shell >/dev/null 2>&1; } || apt-get install -y -qq chromium >/dev/null; \
+	else echo "The browser's tests need Chromium: apt-get install chromium-headless-shell"; exit 1; fi
 
 # The tests start PostgreSQL themselves, from its binaries alone. Debian's package
 # would start a service of its own: policy-rc.d keeps it from that, where nobody
