@@ -32,7 +32,7 @@ var mayImport = []struct {
 	{"internal/program", []string{".", "client", "web", "internal/*", "internal/*/*", "internal/*/*/*"}}, // no app
 	{"apps", nil},
 	{"apps/*", []string{
-		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records",
+		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records", "internal/workspace",
 		"internal/tool/*", "internal/sim/*",
 	}},
 	{"web", []string{"."}},

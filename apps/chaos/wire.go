@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -32,7 +31,7 @@ type Wire struct {
 
 	entry parley.AgentPath
 	tools []*tool // calls not yet shown with their result, in the order in which they were requested
-	text  text
+	text  wire.Said
 	seq   int64
 	ended bool
 	send  func(wire.Message)
@@ -51,14 +50,14 @@ type tool struct {
 
 // Encode implements [wire.Encoder]. After the last frame it sends nothing.
 func (w *Wire) Encode(f eventlog.Frame, send func(wire.Message)) {
-	w.send = send
+	w.send, w.text.Paragraphs = send, true
 	switch {
 	case w.ended:
 	case f.Event != nil:
 		w.seq = f.Event.Seq
 		w.event(*f.Event)
 	case f.Delta != nil && f.Delta.Kind == parley.DeltaText && f.Delta.Agent == w.entry && w.entry != "":
-		w.token(w.text.delta(*f.Delta, f.Partial))
+		w.token(w.text.Delta(*f.Delta, f.Partial))
 	}
 }
 
@@ -90,10 +89,10 @@ func (w *Wire) event(e parley.Event) {
 		w.start(string(p.To))
 	case parley.ModelReplied:
 		if e.Agent == w.entry {
-			w.token(w.text.whole(p.Call, parley.PartsText(p.Parts)))
+			w.token(w.text.Whole(p.Call, parley.PartsText(p.Parts)))
 		}
 	case parley.ModelFailed:
-		w.text.failed(p.Call)
+		w.text.Failed(p.Call)
 	case parley.ToolRequested:
 		w.tools = append(w.tools, &tool{call: p.Call, agent: agent, name: p.Name, query: query(p.Input)})
 	case parley.ToolStarted:
@@ -115,7 +114,7 @@ func (w *Wire) event(e parley.Event) {
 		// Nobody can answer on this wire, and it must not hang.
 		w.fail("the turn waits for an answer that cannot be given here: " + p.Title)
 	case parley.TurnCompleted:
-		w.token(w.text.final(p.Response.Message))
+		w.token(w.text.Final(p.Response.Message))
 		w.ended = true
 		w.frame("done", true)
 	case parley.TurnFailed:
@@ -218,59 +217,4 @@ func query(input json.RawMessage) string {
 		return *in.Query
 	}
 	return string(input)
-}
-
-// text tracks what was sent of the answer, which can only be added to.
-type text struct {
-	of  wire.Text
-	gap bool // something was sent that the call does not continue
-}
-
-// begin switches to call. The text of earlier calls stays; the new one begins a
-// paragraph.
-func (t *text) begin(call parley.CallID) {
-	sent := t.of.Sent > 0
-	t.gap = t.of.Begin(call) && sent || t.gap
-}
-
-func (t *text) delta(d parley.Delta, partial bool) string {
-	t.begin(d.Call)
-	t.of.Add(d.Text, partial)
-	return t.rest()
-}
-
-// whole is the final text of a call.
-func (t *text) whole(call parley.CallID, said string) string {
-	t.begin(call)
-	if !t.of.Begins(said) {
-		// What was sent cannot be taken back: send the text again, separately.
-		t.gap, t.of.Sent = true, 0
-	}
-	t.of.Add(said, true)
-	return t.rest()
-}
-
-// failed: if the call is repeated, the new one begins a paragraph.
-func (t *text) failed(call parley.CallID) {
-	if t.of.Call() == call {
-		t.gap = t.gap || t.of.Sent > 0
-		t.of.Forget()
-	}
-}
-
-// final sends what the turn's answer has beyond its last call's text.
-func (t *text) final(message string) string {
-	if strings.HasPrefix(string(t.of.Seen()), message) {
-		return ""
-	}
-	return t.whole(t.of.Call(), message)
-}
-
-func (t *text) rest() string {
-	s := t.of.Rest(t.of.Seen())
-	if s != "" && t.gap {
-		t.gap = false
-		return "\n\n" + s
-	}
-	return s
 }

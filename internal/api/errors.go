@@ -56,6 +56,8 @@ func Status(c parley.Code) int {
 // Problem is the one error shape, as a body.
 type Problem struct {
 	Error parley.ErrorInfo `json:"error"`
+	// Detail is the message once more, on wires whose clients look for it there.
+	Detail string `json:"detail,omitempty"`
 }
 
 // statusError carries a Problem through huma. Error is for huma; MarshalJSON gives the
@@ -63,12 +65,13 @@ type Problem struct {
 type statusError struct {
 	status int
 	info   parley.ErrorInfo
+	detail string
 }
 
 func (e *statusError) Error() string  { return e.info.Message }
 func (e *statusError) GetStatus() int { return e.status }
 
-func (e *statusError) MarshalJSON() ([]byte, error) { return json.Marshal(Problem{e.info}) }
+func (e *statusError) MarshalJSON() ([]byte, error) { return json.Marshal(Problem{e.info, e.detail}) }
 
 // Schema gives the OpenAPI document the schema of the body.
 func (e *statusError) Schema(r huma.Registry) *huma.Schema {
@@ -116,6 +119,9 @@ func problem(err error) *statusError {
 	if own, ok := errors.AsType[withStatus](err); ok {
 		e.status = own.HTTPStatus()
 	}
+	if _, ok := errors.AsType[withDetail](err); ok {
+		e.detail = info.Message
+	}
 	return e.hinted()
 }
 
@@ -147,6 +153,12 @@ type withStatus interface {
 	HTTPStatus() int
 }
 
+// withDetail is an error of a wire whose clients look for its message under detail.
+type withDetail interface {
+	error
+	HasDetail()
+}
+
 // WriteError answers a request with err in the one shape. Nothing may have been written
 // before.
 func WriteError(w http.ResponseWriter, err error) {
@@ -167,7 +179,7 @@ func writeStatus(w http.ResponseWriter, status int, e *statusError) {
 }
 
 func encode(e *statusError) []byte {
-	body, _ := json.Marshal(Problem{e.info}) // plain data: cannot fail
+	body, _ := json.Marshal(Problem{e.info, e.detail}) // plain data: cannot fail
 	return append(body, '\n')
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
-	"github.com/parley-server/parley/internal/workspace"
 )
 
 // run is a turn that this process carries forward.
@@ -219,7 +218,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 		left()
 		return nil, err
 	}
-	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), box: boxWith(s.tools.Tools(), s.view.Turn), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), commands: make(chan struct{}, 1), done: make(chan struct{}), first: make(chan struct{})}
+	r := &run{turn: turn, owner: s.view.Principal(), app: s.placed(app), tools: s.tools.Share(), box: boxWith(s.tools.Tools(), s.view.Turn), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), commands: make(chan struct{}, 1), done: make(chan struct{}), first: make(chan struct{})}
 	r.opens = s.opens(r.tools)
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
 	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
@@ -414,7 +413,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		now = s.tools
 	}
 	if now.Digest() == t.App {
-		return withOffered(s.placed(now.Folders(), now.App()), t.Request.Tools), nil
+		return withOffered(now.App(), t.Request.Tools), nil
 	}
 	body, err := s.e.o.Store.Blob(s.e.boot, s.state.Principal(), s.id, t.App)
 	if err != nil {
@@ -437,15 +436,15 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 			old.Tools[i] = narrowed(old.Tools[i], d)
 		}
 	}
-	return withOffered(s.placed(now.Folders(), &old), t.Request.Tools), nil
+	return withOffered(&old, t.Request.Tools), nil
 }
 
 // placed is the app with the path of the session's workspace in its prompts. What the log names
 // has the placeholder.
-func (s *session) placed(in *workspace.Folders, app *parley.App) *parley.App {
+func (s *session) placed(app *parley.App) *parley.App {
 	var changed map[string]parley.AgentDef
 	for name, def := range app.Agents {
-		if prompt := in.InPrompt(s.view.Workspace, def.Prompt); prompt != def.Prompt {
+		if prompt := s.tools.Folders().InPrompt(s.view.Workspace, def.Prompt); prompt != def.Prompt {
 			if changed == nil {
 				changed = maps.Clone(app.Agents)
 			}
