@@ -42,7 +42,7 @@ var mayImport = []struct {
 	{"internal/app", []string{".", "internal/checkpoint", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config", "internal/vault"}},
 	{"internal/toolbox", []string{".", "internal/seam"}},
 	{"internal/hook", []string{".", "internal/dial", "internal/proc"}},
-	{"internal/scope", []string{".", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},
+	{"internal/scope", []string{".", "internal/files", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},
 	{"internal/engine", []string{".", "internal/fair", "internal/files", "internal/nearest", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
 	{"internal/engine/enginetest", []string{"**"}},
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},

@@ -175,10 +175,10 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		if !there {
 			break // the call will be refused; a rule without a tool would apply to all tools
 		}
-		w := wishOf(box, decl, "", in.Input)
+		w := wishOf(box, decl, "", s.inside(decl, in.Input))
 		w.Reaches = in.Reaches // as it was shown to the person
 		if len(c.Input) > 0 {  // the rule covers what actually runs
-			w = wishOf(box, decl, "", c.Input)
+			w = wishOf(box, decl, "", s.inside(decl, c.Input))
 		}
 		if rule, ok := granting(w, p.User); ok {
 			events = append(events, s.ruled(p, rule))

@@ -211,7 +211,7 @@ func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.Intera
 	effect := effectOf(decl)
 	verdict, why := parley.Deny, missing
 	if missing == "" {
-		w := wishOf(s.box(), decl, effect, in.Input)
+		w := wishOf(s.box(), decl, effect, s.inside(decl, in.Input))
 		w.ReadOnly = s.view.ReadOnly
 		verdict, why = policy.Judge(app, &s.view, w)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -66,6 +67,18 @@ func (s *session) box() *toolbox.Box {
 		return boxWith(app.Tools(), s.view.Turn)
 	}
 	return &toolbox.Box{} // the app is off
+}
+
+// inside is the input of a call with its path relative to the workspace: see scope.Resolved.Placed.
+// Without the tools of the session's scope it stays as it is.
+func (s *session) inside(d parley.ToolDecl, input json.RawMessage) json.RawMessage {
+	switch {
+	case s.tools != nil:
+		return s.tools.Placed(d, input)
+	case s.run != nil:
+		return s.run.tools.Placed(d, input)
+	}
+	return input
 }
 
 var errNoTools = parley.Errorf(parley.CodeUnavailable, "the tools of the session are being opened").WithHint("try again in a moment").WithRetry(time.Second)

@@ -37,21 +37,22 @@ func permissionTitle(box *toolbox.Box, d parley.ToolDecl, input []byte, reaches 
 // subject.
 func (h *host) wordUnknown(s *session, in *parley.Interaction) {
 	box := h.r.box
-	words := box.Words(in.Tool, in.Input)
 	d, there := box.Decl(in.Tool)
+	input := s.inside(d, in.Input)
+	words := box.Words(in.Tool, input)
 	if !there {
 		return
 	}
 	if words == "" {
-		if subject := subjectOf(d, in.Input); subject != "" {
+		if subject := subjectOf(d, input); subject != "" {
 			in.Title = "Did " + in.Tool + " take effect: " + subject + "?"
 		}
 		return
 	}
 	first, size := utf8.DecodeRuneInString(words)
 	in.Title = "Did this take effect: " + parley.Cut(string(unicode.ToLower(first))+words[size:], parley.MaxTitle) + "?"
-	what, _ := box.Reaches(in.Tool, in.Input)
-	in.Detail = called(d, in.Input, what)
+	what, _ := box.Reaches(in.Tool, input)
+	in.Detail = called(d, input, what)
 }
 
 // called is a call in ids: its subject, and all that it acts on.

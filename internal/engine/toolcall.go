@@ -214,7 +214,8 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	if bad := box.Check(c.Name, input); bad != nil && decl.Run != parley.RunRuntime { // which checks by itself
 		return invalid, bad.Message, nil
 	}
-	w := wishOf(box, decl, effect, input)
+	placed := h.r.tools.Placed(decl, input)
+	w := wishOf(box, decl, effect, placed)
 	w.ReadOnly = h.r.readOnly
 	verdict, reason := policy.Judge(h.r.app, &s.view, w)
 	if c.Hook != nil {
@@ -243,7 +244,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	if !asked && c.HookAsked == nil && len(h.matching(hook.PermissionRequest, c.Name)) > 0 {
 		return "", "", errAskHooks
 	}
-	title, detail := permissionTitle(box, decl, c.Input, w.Reaches)
+	title, detail := permissionTitle(box, decl, h.r.tools.Placed(decl, c.Input), w.Reaches)
 	kind, choices := parley.KindPermission, []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny}
 	if verdict == parley.Confirm {
 		kind, choices = parley.KindConfirmation, []string{parley.ChoiceAllow, parley.ChoiceDeny}
@@ -526,7 +527,7 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	decl, _ := h.r.box.Decl(d.Call.Name)
 	return seam.Run{
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
-		Call: d.Call.Call, Name: d.Call.Name, Input: d.Call.Input, Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
+		Call: d.Call.Call, Name: d.Call.Name, Input: h.r.tools.Placed(decl, d.Call.Input), Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
 		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, ReadOnly: h.r.readOnly,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})

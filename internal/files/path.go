@@ -59,6 +59,24 @@ func Clean(name string) (string, error) {
 	return clean, nil
 }
 
+// Within returns a path below an absolute folder as a path relative to it, still to be given to
+// [Clean]. Any other path is returned as it is. Only the text decides: what is inside is what begins
+// with dir letter by letter, and what leads out of it again does so relative to it.
+func Within(dir, name string) string {
+	dir = filepath.ToSlash(dir)
+	if len(dir) < 2 || !path.IsAbs(dir) {
+		return name
+	}
+	rest, below := strings.CutPrefix(name, strings.TrimSuffix(dir, "/"))
+	switch {
+	case !below || rest != "" && rest[0] != '/':
+		return name
+	case strings.Trim(rest, "/") == "":
+		return "."
+	}
+	return strings.TrimLeft(rest, "/")
+}
+
 // IsGit reports whether a name is that of git's own folder, or could reach it on some file system.
 // The forms are those that git itself refuses (verify_dotfile, is_hfs_dotgit and is_ntfs_dotgit in
 // its path.c and utf8.c).

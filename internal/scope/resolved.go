@@ -2,13 +2,16 @@ package scope
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/hook"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -47,6 +50,36 @@ func (r *Resolved) Workspace() *Workspace { return &Workspace{of: r} }
 
 // Folders are where the app's workspaces are; nil: it has none.
 func (r *Resolved) Folders() *workspace.Folders { return r.app.Folders }
+
+// Placed returns the input of a call with its path relative to the workspace, if it has an absolute
+// one below the workspace's folder, as models write it. Any other input is returned as it is. Rules
+// and tools both get the input in this form, so they cannot take a path for different files.
+func (r *Resolved) Placed(d parley.ToolDecl, input json.RawMessage) json.RawMessage {
+	if d.Path == "" || r.space == "" {
+		return input
+	}
+	var fields map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(input, &fields) != nil || json.Unmarshal(fields[d.Path], &name) != nil || !path.IsAbs(name) {
+		return input
+	}
+	dir, err := r.app.Folders.Dir(r.owner, r.space)
+	if err != nil {
+		return input // it is gone; the call will say so
+	}
+	rel := files.Within(dir, name)
+	if rel == name {
+		return input
+	}
+	if fields[d.Path], err = json.Marshal(rel); err != nil {
+		return input
+	}
+	placed, err := json.Marshal(fields)
+	if err != nil {
+		return input
+	}
+	return placed
+}
 
 // Workspace is a workspace for the time of one call. It is safe for concurrent use.
 type Workspace struct {

@@ -121,3 +121,44 @@ func TestGuarded(t *testing.T) {
 		t.Errorf("files were written: %v", list)
 	}
 }
+
+// TestAbsolute: an absolute path inside the workspace's folder means the file of the relative one, also
+// to rules, guards and the reader of the log. Any other absolute path is refused.
+func TestAbsolute(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  rules: [{verdict: allow, effect: write}, {verdict: deny, tool: 'Read(private/*)'}, {verdict: deny, tool: 'Write(private/*)'}]\n")
+	chat := s.Session("vault")
+	put(t, dir, "a.md", "old")
+	put(t, dir, "private/a.md", "SECRET")
+	put(t, dir+"-evil", "a.md", "SECRET")
+	put(t, filepath.Dir(dir), "secret.md", "SECRET")
+	if got := chat.Send("read " + dir + "/a.md"); !strings.Contains(got.Response.Message, "old") {
+		t.Errorf("read: %q", got.Response.Message)
+	}
+	if got := chat.Send("write " + dir + "/x/..//a.md"); got.Response.Message != "a.md was written." {
+		t.Errorf("write: %q", got.Response.Message)
+	}
+	for _, name := range []string{"/private/a.md", "/./private/a.md", "//private//a.md", "/x/../private/a.md"} {
+		for _, verb := range []string{"read ", "write "} {
+			if got := chat.Send(verb + dir + name); !strings.Contains(got.Response.Message, "not allowed") {
+				t.Errorf("%s%s: %q", verb, name, got.Response.Message)
+			}
+		}
+	}
+	for _, name := range []string{
+		dir + "/../secret.md", dir + "/x/../../secret.md", dir + "-evil/a.md", filepath.Dir(dir) + "/secret.md", dir + "/..", filepath.Dir(dir) + "//main/a.md", "/private/a.md", "//" + dir + "/a.md",
+		"/proc/self/cwd", "/etc/passwd", dir + "/.git/config", strings.ToUpper(dir) + "/a.md", filepath.Dir(dir) + "/./main/a.md",
+	} {
+		for _, verb := range []string{"read ", "write "} {
+			if got := chat.Send(verb + name); strings.Contains(got.Response.Message, "SECRET") || strings.Contains(got.Response.Message, "was written") || strings.Contains(got.Response.Message, "created") {
+				t.Errorf("%s%s: %q", verb, name, got.Response.Message)
+			}
+		}
+	}
+	if got := chat.Send("write " + dir + "/CLAUDE.md"); got.Status != parley.StatusWaiting {
+		t.Fatalf("a guarded file: %+v", got)
+	}
+	if open := chat.Open(); len(open) != 1 || open[0].Kind != parley.KindConfirmation || open[0].Title != "Write CLAUDE.md?" {
+		t.Errorf("open is %+v", open)
+	}
+}
