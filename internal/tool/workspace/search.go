@@ -215,7 +215,7 @@ type hits struct {
 }
 
 // grep searches the contents of files.
-func grep(ctx context.Context, r seam.Run, tree files.Tree) (parley.ToolResult, error) {
+func (t *Toolset) grep(ctx context.Context, r seam.Run, root *os.Root) (parley.ToolResult, error) {
 	var in grepInput
 	if err := json.Unmarshal(r.Input, &in); err != nil {
 		return refused(wrong("the input cannot be read: %v", err)), nil
@@ -224,7 +224,7 @@ func grep(ctx context.Context, r seam.Run, tree files.Tree) (parley.ToolResult, 
 	if err != nil {
 		return refused(err), nil
 	}
-	found, cut, err := q.search(ctx, tree, hidden)
+	found, cut, err := q.search(ctx, root, hidden, t.rg)
 	if err != nil {
 		return refused(err), nil
 	}
@@ -233,7 +233,8 @@ func grep(ctx context.Context, r seam.Run, tree files.Tree) (parley.ToolResult, 
 
 // search searches a file, or the files of a folder, at once on all processors. cut says that it
 // stopped when it had collected enough.
-func (q query) search(ctx context.Context, tree files.Tree, hidden bool) (found []hits, cut bool, err error) {
+func (q query) search(ctx context.Context, root *os.Root, hidden bool, rg ripgrep) (found []hits, cut bool, err error) {
+	tree := files.Of(root)
 	if info, err := tree.Stat(q.from); err != nil {
 		return nil, false, err
 	} else if !info.Dir {
@@ -246,6 +247,11 @@ func (q query) search(ctx context.Context, tree files.Tree, hidden bool) (found 
 			found = append(found, *h)
 		}
 		return found, false, nil
+	}
+	only, sparse := rg.candidates(ctx, root, q, hidden)
+	how := files.Walk{Ignored: hidden}
+	if sparse {
+		how.Into = func(dir string) bool { return only.dirs[dir] }
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -283,8 +289,8 @@ func (q query) search(ctx context.Context, tree files.Tree, hidden bool) (found 
 			}
 		})
 	}
-	err = tree.Walk(ctx, q.from, files.Walk{Ignored: hidden}, func(e files.Entry) error {
-		if !q.wants(e.Path) {
+	err = tree.Walk(ctx, q.from, how, func(e files.Entry) error {
+		if sparse && !only.files[e.Path] || !q.wants(e.Path) {
 			return nil
 		}
 		if f, err := e.Open(); err == nil {

@@ -31,11 +31,13 @@ import (
 type Options struct {
 	Checkpoints func() *checkpoint.Store // asked for each call
 	Now         func() time.Time         // nil: time.Now
+	NoRipgrep   bool                     // Grep does not use rg, also if it is there
 }
 
 // Toolset is the tools. It is safe for concurrent use.
 type Toolset struct {
-	o Options
+	o  Options
+	rg ripgrep
 
 	mu      sync.Mutex
 	running map[parley.CallID]bool
@@ -52,7 +54,11 @@ func New(o Options) *Toolset {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Toolset{o: o, running: map[parley.CallID]bool{}}
+	t := &Toolset{o: o, running: map[parley.CallID]bool{}}
+	if !o.NoRipgrep {
+		t.rg = findRipgrep()
+	}
+	return t
 }
 
 //go:embed descriptions/*.md schemas/*.json
@@ -116,7 +122,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	case "Glob":
 		return glob(ctx, r, tree)
 	case "Grep":
-		return grep(ctx, r, tree)
+		return t.grep(ctx, r, root)
 	case "Write", "Edit", "NotebookEdit":
 		return t.change(ctx, r, tree)
 	}
