@@ -28,7 +28,7 @@ type readiness struct {
 // prepare asks the toolset whether a call can be made.
 func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, error) {
 	r := seam.Run{
-		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Hide: h.hide, Progress: func(string) {},
+		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Space: h.r.tools.Space(), Hide: h.hide, Progress: func(string) {},
 	}
 	if t := h.State().Turn; t != nil && t.Tool(call) != nil {
 		r.Name = t.Tool(call).Name

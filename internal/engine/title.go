@@ -33,6 +33,19 @@ func permissionTitle(box *toolbox.Box, d parley.ToolDecl, input []byte, reaches 
 	return asked + on(subjectOf(d, input), reaches, maxTitled) + "?", detail
 }
 
+// maxPreview bounds a preview, in characters: it is part of the session.
+const maxPreview = 8 << 10
+
+// shown is what a person sees about a call besides its title: why it is asked, and what the call
+// would send out.
+func (h *host) shown(tool string, input []byte, reason string) string {
+	text := parley.Cut(h.r.box.Preview(tool, input, h.r.tools.Space()), maxPreview)
+	if reason == "" || text == "" {
+		return reason + text
+	}
+	return reason + "\n\n" + text
+}
+
 // wordUnknown puts the question what became of a call into the words of its tool, or names its
 // subject.
 func (h *host) wordUnknown(s *session, in *parley.Interaction) {

@@ -251,7 +251,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	}
 	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
 		Agent: c.Agent, Kind: kind, Call: c.Call, Tool: c.Name, Input: c.Input,
-		Title: title, Detail: detail, Text: reason, Reaches: w.Reaches, Choices: choices,
+		Title: title, Detail: detail, Text: h.shown(c.Name, c.Input, reason), Reaches: w.Reaches, Choices: choices,
 	})); err != nil {
 		return "", "", err
 	}
@@ -528,7 +528,7 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	return seam.Run{
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: h.r.tools.Placed(decl, d.Call.Input), Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
-		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, ReadOnly: h.r.readOnly,
+		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, Space: h.r.tools.Space(), ReadOnly: h.r.readOnly,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},

@@ -48,6 +48,9 @@ func (r *Resolved) ReadOnly() bool { return r.app.Folders.ReadOnly(r.space) }
 // Workspace is the workspace of one call, not opened yet.
 func (r *Resolved) Workspace() *Workspace { return &Workspace{of: r} }
 
+// Space is the name of the workspace, or "".
+func (r *Resolved) Space() parley.Workspace { return r.space }
+
 // Folders are where the app's workspaces are; nil: it has none.
 func (r *Resolved) Folders() *workspace.Folders { return r.app.Folders }
 

@@ -264,6 +264,7 @@ type Run struct {
 	Session   parley.SessionID
 	Turn      parley.TurnID
 	App       string
+	Space     parley.Workspace // the session's workspace, by name; empty: it has none
 	// Workspace opens the session's workspace. Every time it returns the same root, which is
 	// closed when the call is over. Its error says, for the model, that the session has none
 	// or that it is gone; nothing was done then. Never nil.
@@ -399,6 +400,14 @@ type Worder interface {
 	// such as "Turn off Desk lamp"; "" if it has no words for it. It must answer from
 	// memory at once: the session is locked.
 	Words(tool string, input json.RawMessage) string
+}
+
+// Previewer is a Toolset that can show what a call would send out, such as a post as it will look.
+type Previewer interface {
+	// Preview is a text for the human who decides about the call, besides its title and its
+	// input; "" if there is nothing to show. space is the session's workspace. It must answer
+	// from memory at once: the session is locked.
+	Preview(tool string, input json.RawMessage, space parley.Workspace) string
 }
 
 // Retriever is a Toolset that can look up snippets for a question.

@@ -369,6 +369,18 @@ func (b *Box) Words(name string, input json.RawMessage) string {
 	return ""
 }
 
+// Preview shows what a call would send out, see [seam.Previewer].
+func (b *Box) Preview(name string, input json.RawMessage, space parley.Workspace) string {
+	t := b.tools[name]
+	if t == nil {
+		return ""
+	}
+	if p, ok := t.set.(seam.Previewer); ok {
+		return p.Preview(name, input, space)
+	}
+	return ""
+}
+
 // CanReconcile reports whether the tool's service can be asked what became of a
 // call.
 func (b *Box) CanReconcile(name string) bool {
