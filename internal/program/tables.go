@@ -49,7 +49,8 @@ var toolsets = map[string]app.Open{
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints})}, nil
 	},
-	"web": newWeb,
+	"linkedin": newLinkedIn,
+	"web":      newWeb,
 }
 
 // runtimes carry turns forward.

@@ -1,0 +1,9 @@
+package linkedin
+
+// What tests look at.
+var (
+	Escaped = escaped
+	Shown   = shown
+	Encoded = encoded
+	Plain   = plain
+)
