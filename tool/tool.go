@@ -77,6 +77,11 @@ type Def struct {
 	// only when its turn has all of them: they come with the user's message, or the user is
 	// asked for them.
 	Credentials []parley.CredentialDecl
+	// Web says that results hold what strangers wrote, such as pages of the web. Once a turn has such
+	// content, the app's policy.outward_after_web applies to tools that are Outward.
+	Web bool
+	// Outward says that calls tell somebody outside something, as a post or a mail does.
+	Outward bool
 	// Inside says that all that a call does is over when the server's process has ended, such as a
 	// change of its memory or of a file. After a crash nothing is waited for then. Otherwise a
 	// request that the call had sent may still arrive, so the outcome of a write is settled only
@@ -94,6 +99,7 @@ func (d Def) decl() parley.ToolDecl {
 	return parley.ToolDecl{
 		Name: d.Name, Description: d.Description, Effect: d.Effect, Subject: d.Subject, InputSchema: d.Input,
 		Timeout: parley.Duration(d.Timeout), KeyTTL: parley.Duration(d.KeyTTL), Credentials: d.Credentials,
+		Web: d.Web, Outward: d.Outward,
 	}
 }
 

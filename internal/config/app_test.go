@@ -211,7 +211,7 @@ func TestMistakesInAnApp(t *testing.T) {
 		"what clients run": {ok + "tools:\n  client:\n    a b: {}\n    note: {description: Notes., claim_within: 9000h, timeout: 2h, effect: wirte, at_once: 2}\ncaller_tools: {effect: idempotent, timeout: -1s}\n", []string{
 			"8: tools.client.a b: cannot be a tool's name; use letters, digits, _ and -, at most 64",
 			"8: tools.client.a b: has no description; the model chooses tools by it",
-			"9: tools.client.note.at_once: unknown key; known are claim_within, description, effect, input, key_ttl, output, subject, timeout",
+			"9: tools.client.note.at_once: unknown key; known are claim_within, description, effect, input, key_ttl, output, outward, subject, timeout, web",
 			"9: tools.client.note.claim_within: has to be more than 0, and at most 720h0m0s",
 			`9: tools.client.note.effect: "wirte" is not one of read, idempotent, write`,
 			"9: tools.client.note.timeout: has to be more than 0, and at most 1h0m0s",

@@ -19,6 +19,8 @@ type clientToolFile struct {
 	Timeout     parley.Duration `yaml:"timeout"`      // from the claim of a call until the client must report; default 60s
 	ClaimWithin parley.Duration `yaml:"claim_within"` // how long a call waits for a client; default policy.answer_within
 	KeyTTL      parley.Duration `yaml:"key_ttl"`      // for an idempotent tool: how long the client recognizes a repeated call
+	Web         bool            `yaml:"web"`          // its results hold what strangers wrote; default false
+	Outward     bool            `yaml:"outward"`      // calls tell somebody outside something, see policy.outward_after_web; default false
 }
 
 // maxClaimWithin is longer than anyone would wait for an answer.
@@ -34,6 +36,7 @@ func (a *App) clients(files map[string]clientToolFile) {
 		}
 		d := a.serviceTool(at, name, serviceToolFile{
 			Description: f.Description, Effect: f.Effect, Input: f.Input, Output: f.Output, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL,
+			Web: f.Web, Outward: f.Outward,
 		}, 0).ToolDecl
 		d.Run, d.ClaimWithin = parley.RunClient, f.ClaimWithin
 		tools = append(tools, d)

@@ -79,6 +79,8 @@ type mcpToolFile struct {
 	Subject     string          `yaml:"subject"`     // what a call is about, such as "{path}"; default: its input
 	Timeout     parley.Duration `yaml:"timeout"`     // default: the server's
 	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the server recognises a repeated call
+	Web         bool            `yaml:"web"`         // its results hold what strangers wrote; default false
+	Outward     bool            `yaml:"outward"`     // calls tell somebody outside something, see policy.outward_after_web; default false
 }
 
 // MCPServer is an MCP server whose tools are the app's. Either Run or URL is set.
@@ -129,6 +131,8 @@ type MCPTool struct {
 	Subject     string
 	Timeout     parley.Duration
 	KeyTTL      parley.Duration
+	Web         bool
+	Outward     bool
 }
 
 const maxMCPFile = 1 << 20

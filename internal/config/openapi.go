@@ -30,6 +30,8 @@ type operationFile struct {
 	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent operation: how long it does
 	Subject     string          `yaml:"subject"`     // what a call is about, such as "{owner}/{repo}"; default: its input
 	Timeout     parley.Duration `yaml:"timeout"`     // default: the API's
+	Web         bool            `yaml:"web"`         // its results hold what strangers wrote; default false
+	Outward     bool            `yaml:"outward"`     // calls tell somebody outside something, see policy.outward_after_web; default false
 }
 
 // short is the key that an operation has if it is written as text.
@@ -58,6 +60,8 @@ type APIOperation struct {
 	KeyTTL      parley.Duration
 	Subject     string
 	Timeout     parley.Duration
+	Web         bool
+	Outward     bool
 }
 
 // apis reads tools.openapi.
@@ -104,5 +108,6 @@ func (a *App) operation(at string, f operationFile, timeout parley.Duration) API
 	return APIOperation{
 		Operation: f.Operation, Name: f.Name, Description: strings.TrimSpace(f.Description), Effect: f.Effect, Fields: f.Fields,
 		KeyHeader: f.KeyHeader, KeyTTL: f.KeyTTL, Subject: f.Subject, Timeout: cmp.Or(f.Timeout, timeout),
+		Web: f.Web, Outward: f.Outward,
 	}
 }

@@ -86,7 +86,7 @@ func mcpOptions(m *config.MCPServer, clean func(string) string, log *slog.Logger
 		o.OAuth = &mcp.OAuth{Issuer: oauth.Issuer, ClientID: oauth.ClientID, ClientSecret: oauth.ClientSecret, Scopes: oauth.Scopes}
 	}
 	for name, t := range m.Tools {
-		o.Tools[name] = mcp.Override{Description: t.Description, Effect: t.Effect, Subject: t.Subject, Timeout: time.Duration(t.Timeout), KeyTTL: time.Duration(t.KeyTTL)}
+		o.Tools[name] = mcp.Override{Description: t.Description, Effect: t.Effect, Subject: t.Subject, Timeout: time.Duration(t.Timeout), KeyTTL: time.Duration(t.KeyTTL), Web: t.Web, Outward: t.Outward}
 	}
 	return o
 }

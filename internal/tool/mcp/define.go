@@ -123,7 +123,7 @@ func (o Options) declare(t *sdk.Tool) (d parley.ToolDecl, err error) {
 	d = parley.ToolDecl{
 		Name: o.toolName(t.Name), Description: own.Description, Effect: own.Effect, Subject: own.Subject,
 		Timeout: parley.Duration(cmp.Or(own.Timeout, o.Timeout, time.Duration(0))), KeyTTL: parley.Duration(own.KeyTTL),
-		Credentials: o.needs(),
+		Credentials: o.needs(), Web: own.Web, Outward: own.Outward,
 	}
 	if d.Description == "" {
 		d.Description = o.describe(t)

@@ -141,6 +141,8 @@ type Override struct {
 	Subject     string
 	Timeout     time.Duration
 	KeyTTL      time.Duration // of an idempotent tool: how long the server knows [IdempotencyKey] again
+	Web         bool          // see parley.ToolDecl
+	Outward     bool          // see parley.ToolDecl
 }
 
 // Toolset implements [seam.Toolset]. It is safe for concurrent use.

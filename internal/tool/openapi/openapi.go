@@ -59,6 +59,8 @@ type Operation struct {
 	KeyTTL      parley.Duration
 	Subject     string
 	Timeout     parley.Duration
+	Web         bool // see parley.ToolDecl
+	Outward     bool // see parley.ToolDecl
 }
 
 // Toolset implements [seam.Toolset]. It is safe for concurrent use.

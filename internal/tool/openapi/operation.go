@@ -188,7 +188,7 @@ func declare(e entry, op *openapi3.Operation, o Operation, input json.RawMessage
 		}
 	}
 	return parley.ToolDecl{
-		Name: o.Name, Description: words, InputSchema: input, Effect: effect, Subject: o.Subject, KeyTTL: o.KeyTTL, Timeout: o.Timeout,
+		Name: o.Name, Description: words, InputSchema: input, Effect: effect, Subject: o.Subject, KeyTTL: o.KeyTTL, Timeout: o.Timeout, Web: o.Web, Outward: o.Outward,
 	}
 }
 
