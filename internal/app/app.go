@@ -57,15 +57,15 @@ type App struct {
 	// MCPPrefix is in the names of the tools that start sessions and send messages over MCP; "": the
 	// app's name.
 	MCPPrefix string
-	// Fetching is told of each call of WebFetch in the app Name, when it begins. Nil: nobody is.
+	// Fetching is told of each call of WebFetch in the app Name, when it is requested. Nil: nobody is.
 	Fetching Fetching
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }
 
-// Fetching is told that a page was asked for, before anything is checked or fetched: also if it
-// is refused then, or was kept from before. A call that is made again after a crash is told
-// again, with the same r.Call. The call waits for it.
+// Fetching is told that a model asked for a page, before anything is decided or fetched: also if the
+// call is refused then, waits for a person, or the page was kept from before. It is told again, with
+// the same r.Call, if the server stops before the call has begun to wait or run. The call waits for it.
 type Fetching = func(ctx context.Context, r seam.Run, url string)
 
 // Brings implements [Part].

@@ -26,6 +26,12 @@ const defaultTimeout = 60 * time.Second
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
 	asked := false
 	var ready readiness
+	if t := h.State().Turn; t != nil {
+		// Who waits for a person, or has started, was told before.
+		if at := t.Tool(c.Call); at != nil && at.Status == parley.ToolIsRequested && at.Asked == "" && at.HookAsked == nil {
+			h.r.box.Requested(ctx, h.runOf(seam.Decision{Call: c}))
+		}
+	}
 	for {
 		if err := h.guard(ctx, c.Call); err != nil {
 			return seam.Decision{}, err

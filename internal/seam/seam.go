@@ -393,6 +393,15 @@ type Vetter interface {
 	Vet(tool string, input json.RawMessage) error
 }
 
+// Informed is a Toolset that is told of calls when they are requested, also of those that are
+// refused then, wait for a person or are never made.
+type Informed interface {
+	// Requested is told of a call before anything is decided about it. It is told again, with the
+	// same r.Call, if the server stops before the call has begun to wait or run. The call waits for
+	// it. It must not keep r, and cannot use what r has to make the call.
+	Requested(ctx context.Context, r Run)
+}
+
 // Worder is a Toolset that can describe a call in words for a person, with the names that
 // people use for its things.
 type Worder interface {

@@ -331,6 +331,25 @@ func (b *Box) Over(name string, call parley.CallID) bool {
 	return ok && l.Over(name, call)
 }
 
+// Requested tells the toolset of a call that it was requested, see [seam.Informed]. A panic in the
+// toolset is logged.
+func (b *Box) Requested(ctx context.Context, r seam.Run) {
+	t := b.tools[r.Name]
+	if t == nil {
+		return
+	}
+	in, ok := t.set.(seam.Informed)
+	if !ok {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			b.o.Logger.Error("a tool panicked", "tool", r.Name, "panic", v)
+		}
+	}()
+	in.Requested(ctx, r)
+}
+
 // Prepares reports whether a human may have to do something before a call of the tool. Prepare
 // returns what, or nil. See [seam.Preparer].
 func (b *Box) Prepares(name string) bool {

@@ -25,13 +25,18 @@ const (
 	maxTitle  = 300
 )
 
+// Requested implements seam.Informed.
+func (t *Toolset) Requested(ctx context.Context, r seam.Run) {
+	var in struct{ URL string }
+	if t.o.Requested != nil && r.Name == Fetch && json.Unmarshal(r.Input, &in) == nil && in.URL != "" {
+		t.o.Requested(ctx, r, in.URL)
+	}
+}
+
 func (t *Toolset) fetch(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 	var in struct{ URL string }
 	if err := json.Unmarshal(r.Input, &in); err != nil {
 		return parley.ToolResult{}, parley.Errorf(parley.CodeInvalid, "the input is not as the schema says: %w", err)
-	}
-	if t.o.Requested != nil {
-		t.o.Requested(ctx, r, in.URL)
 	}
 	u, err := parseURL(in.URL)
 	if err != nil {

@@ -306,7 +306,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestRequested: whoever asks is told of each call when it begins, whatever becomes of it.
+// TestRequested: whoever asks is told of each call that names a URL, whatever becomes of it, and by
+// nothing else.
 func TestRequested(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
@@ -315,7 +316,9 @@ func TestRequested(t *testing.T) {
 		told = append(told, r.Principal.User+" "+string(r.Call)+" "+strings.ReplaceAll(url, s.port, "PORT"))
 	}})
 	for _, url := range []string{s.at("site.example", "/"), s.at("site.example", "/"), "http://127.0.0.1:1/", "gopher://x"} {
-		_, _ = fetch(t, tools, url)
+		c := newCall(t, web.Fetch, map[string]string{"url": url})
+		tools.Requested(t.Context(), c.Run)
+		_, _ = tools.Run(t.Context(), c.Run)
 	}
 	want := []string{"ana c1 http://site.example:PORT/", "ana c1 http://site.example:PORT/", "ana c1 http://127.0.0.1:1/", "ana c1 gopher://x"}
 	if diff := cmp.Diff(want, told); diff != "" {

@@ -62,10 +62,9 @@ type Options struct {
 	// NoRule leaves the rule about untrusted content out of the prompts, for apps whose prompt
 	// has one.
 	NoRule bool
-	// Requested is called at the beginning of each call of WebFetch, before anything is
-	// checked or fetched: also for pages that are refused or cached. A call that is made again
-	// after a crash is told again, with the same r.Call. It must not keep r, and the call waits
-	// for it. Nil: nobody is told.
+	// Requested is told of each call of WebFetch that names a URL when the model requests it, before
+	// anything is decided or fetched: also of those that are refused, wait for a person or need no
+	// fetching. See [seam.Informed]. Nil: nobody is told.
 	Requested func(ctx context.Context, r seam.Run, url string)
 	// Resolver looks up names. Nil: the system's.
 	Resolver *net.Resolver
