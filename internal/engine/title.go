@@ -39,7 +39,10 @@ const maxPreview = 8 << 10
 // shown is what a person sees about a call besides its title: why it is asked, and what the call
 // would send out.
 func (h *host) shown(tool string, input []byte, reason string) string {
-	text := parley.Cut(h.r.box.Preview(tool, input, h.r.tools.Space()), maxPreview)
+	text := h.r.box.Preview(tool, input, h.r.tools.Space()) // its lines stay as they are
+	if runes := []rune(text); len(runes) > maxPreview {
+		text = string(runes[:maxPreview]) + "…"
+	}
 	if reason == "" || text == "" {
 		return reason + text
 	}
