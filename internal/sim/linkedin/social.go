@@ -247,6 +247,19 @@ func (c *Comment) wire() map[string]any {
 	return m
 }
 
+// summed is a comment as it is read: with how many replies it has.
+func (s *Server) summed(c *Comment) map[string]any {
+	n := 0
+	for _, o := range s.comments {
+		if o.Parent == c.URN {
+			n++
+		}
+	}
+	m := c.wire()
+	m["commentsSummary"] = map[string]any{"totalFirstLevelComments": n, "aggregatedTotalComments": n}
+	return m
+}
+
 // read lists the comments of a post or the replies to a comment, or returns the one with an id.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, t *token, target string, id []string) {
 	p, on := s.target(target)
@@ -264,10 +277,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, t *token, target s
 			continue
 		}
 		if len(id) == 1 && id[0] == c.ID {
-			reply(w, http.StatusOK, c.wire())
+			reply(w, http.StatusOK, s.summed(c))
 			return
 		}
-		list = append(list, c.wire())
+		list = append(list, s.summed(c))
 	}
 	if len(id) == 1 {
 		refuse(w, http.StatusNotFound, "NOT_FOUND", 0, "Could not find the comment "+id[0])
