@@ -25,7 +25,7 @@ type entry struct {
 }
 
 func (a account) entry(c comment) entry {
-	e := entry{URN: parley.Cut(tidy(c.URN), 300), Author: parley.Cut(tidy(c.Actor), 200), Mine: c.Actor == a.urn(), Text: parley.Cut(tidy(c.Message.Text), 4<<10)}
+	e := entry{URN: parley.Cut(tidy(c.URN), 300), Author: parley.Cut(tidy(c.Actor), 200), Mine: c.Actor == a.urn(), Text: tidy(c.Message.Text)}
 	if c.Created.Time > 0 {
 		e.Created = time.UnixMilli(c.Created.Time).UTC().Format(time.RFC3339)
 	}

@@ -36,6 +36,20 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if err != nil {
 		return res, false, err
 	}
+	for {
+		left := listed - t.o.Now().Sub(r.Started)
+		res, known, err = t.look(ctx, r, w)
+		if err != nil || !known || res.Outcome == parley.OutcomeOK || left <= 0 {
+			return res, known, err
+		}
+		if err := t.o.Pause(ctx, left+time.Second); err != nil {
+			return res, false, err
+		}
+	}
+}
+
+// look looks once for what became of a call.
+func (t *Toolset) look(ctx context.Context, r seam.Run, w wish) (res parley.ToolResult, known bool, err error) {
 	leave, err := t.enter(ctx, "write", r.Space) // so the log has what others have made
 	if err != nil {
 		return res, false, err
@@ -49,35 +63,28 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if v, ok := l.of(r.Call); ok {
 		return parley.ToolResult{Outcome: parley.OutcomeOK, Output: said(w.tool, made{post: v.post, comment: v.comment})}, true, nil
 	}
-	for {
-		early := t.o.Now().Sub(r.Started) < listed
-		var m made
-		var all, may bool
-		err = t.with(ctx, r, func(a account) (err error) {
-			if may = a.reads(); !may {
-				return nil
-			}
-			m, all, err = t.find(ctx, a, w, r.Started.Add(-skew), l)
-			return err
-		})
-		if ref, ok := errors.AsType[*refusal](err); ok && (ref.status == http.StatusForbidden || ref.status == http.StatusNotFound) {
-			return res, false, nil // it cannot be read, and that does not change
+	var m made
+	var all, may bool
+	err = t.with(ctx, r, func(a account) (err error) {
+		if may = a.reads(); !may {
+			return nil
 		}
-		switch {
-		case err != nil:
-			return res, false, err
-		case m.post != "":
-			return t.done(ctx, r, w, l, m), true, nil
-		case !may || !all:
-			return res, false, nil
-		case !early:
-			const not = "it was not posted: LinkedIn does not have it. Nothing was done; make the call again if it is still wanted"
-			return failed(parley.Errorf(parley.CodeUnavailable, not)), true, nil
-		}
-		if err := t.o.Pause(ctx, listed-t.o.Now().Sub(r.Started)+time.Second); err != nil {
-			return res, false, err
-		}
+		m, all, err = t.find(ctx, a, w, r.Started.Add(-skew), l)
+		return err
+	})
+	if ref, ok := errors.AsType[*refusal](err); ok && (ref.status == http.StatusForbidden || ref.status == http.StatusNotFound) {
+		return res, false, nil // it cannot be read, and that does not change
 	}
+	switch {
+	case err != nil:
+		return res, false, err
+	case m.post != "":
+		return t.done(ctx, r, w, l, m), true, nil
+	case !may || !all:
+		return res, false, nil
+	}
+	const not = "it was not posted: LinkedIn does not have it. Nothing was done; make the call again if it is still wanted"
+	return failed(parley.Errorf(parley.CodeUnavailable, not)), true, nil
 }
 
 // comment is a comment or reply as LinkedIn describes it.
