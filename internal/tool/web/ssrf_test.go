@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -149,6 +150,9 @@ func TestSSRF(t *testing.T) {
 	}
 	if hops > 6 {
 		t.Errorf("the loop was followed %d times", hops)
+	}
+	if n := len(slices.Compact(slices.Sorted(slices.Values(forms)))); n != len(forms) || n < 30 {
+		t.Errorf("%d attempts, of which %d differ", len(forms), n)
 	}
 	t.Logf("%d attempts", len(forms))
 
