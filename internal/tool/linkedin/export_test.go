@@ -1,5 +1,7 @@
 package linkedin
 
+import "net/http"
+
 // What tests look at.
 var (
 	Escaped = escaped
@@ -7,3 +9,6 @@ var (
 	Encoded = encoded
 	Plain   = plain
 )
+
+// Over makes requests go through rt.
+func (t *Toolset) Over(rt http.RoundTripper) { t.client.Transport = rt }
