@@ -3,7 +3,9 @@
 package files
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 )
 
@@ -16,4 +18,31 @@ func names(fi fs.FileInfo) uint64 {
 		return uint64(st.Nlink) //nolint:unconvert // of another type on other systems
 	}
 	return 1
+}
+
+// entriesOf lists an open folder. Only the names and types are asked for: Info of an entry would
+// follow the path of the folder.
+//
+// A folder that was opened in an [os.Root] has package os look at each entry again, which is half
+// the time of a walk. Another handle of the same folder has not, and reads the types that the
+// system lists. Whatever is opened is looked at again then, see [place.open].
+func entriesOf(dir *os.File) ([]fs.DirEntry, error) {
+	raw, err := dir.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd, failed := -1, error(nil)
+	err = raw.Control(func(own uintptr) {
+		syscall.ForkLock.RLock() // so that no program that is started meanwhile inherits it
+		defer syscall.ForkLock.RUnlock()
+		if fd, failed = syscall.Dup(int(own)); failed == nil {
+			syscall.CloseOnExec(fd)
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	list := os.NewFile(uintptr(fd), ".")
+	defer list.Close() //nolint:errcheck // nothing was written
+	return list.ReadDir(-1)
 }

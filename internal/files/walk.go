@@ -108,7 +108,7 @@ func (k *walker) dir(dir *os.Root, at string, rules []*ignore, depth int) error 
 	if err != nil {
 		return nil // gone, or not readable
 	}
-	entries, err := list.ReadDir(-1)
+	entries, err := entriesOf(list)
 	_ = list.Close()
 	if err != nil && len(entries) == 0 {
 		return nil
