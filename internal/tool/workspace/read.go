@@ -82,7 +82,7 @@ func image(r seam.Run, name, kind string, body []byte) parley.ToolResult {
 			return refused(err)
 		}
 	}
-	return parley.ToolResult{Output: fmt.Sprintf("%s is an image (%s, %d bytes). It is shown to the user.", name, kind, len(body))}
+	return parley.ToolResult{Output: fmt.Sprintf("%s is an image (%s, %d bytes). It is shown to the user; you cannot see it here.", name, kind, len(body))}
 }
 
 // binary reports whether a file is not text.

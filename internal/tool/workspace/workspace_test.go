@@ -400,7 +400,9 @@ func TestNotebook(t *testing.T) {
 func TestImage(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, map[string]string{"p.png": "\x89PNG\r\n\x1a\n0000"})
-	d.ok("Read", in{"file_path": "p.png"})
+	if got := d.ok("Read", in{"file_path": "p.png"}).Output; !strings.Contains(got, "you cannot see it") {
+		t.Errorf("the model is told %q", got)
+	}
 	if len(d.kept) != 1 || d.kept[0].MediaType != "image/png" || d.kept[0].Name != "p.png" {
 		t.Errorf("kept %+v", d.kept)
 	}
