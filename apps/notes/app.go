@@ -21,6 +21,7 @@ func App() app.App {
 		Name:  name,
 		Tools: map[string]app.Open{"vault": openVault},
 		Wires: map[string]app.Mount{wireName: mount},
+		Demo:  demo,
 	}
 }
 
