@@ -49,22 +49,24 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestDeepDocuments: what is judged costs as much as it is long, however deep.
+// TestDeepDocuments: what is judged costs as much as it is long, however deep. Both are timed until
+// their fastest runs agree, since a busy machine may interrupt any of them.
 func TestDeepDocuments(t *testing.T) {
 	const deep = 9000
 	cost := func(depth, strs int) time.Duration {
 		doc := []byte(strings.Repeat(`{"a":`, depth) + "[" + strings.Repeat(`"a",`, strs) + `"a"]` + strings.Repeat("}", depth))
-		best := time.Hour
-		for range 3 {
-			begun := time.Now()
-			if e := strict.JSON(doc); e != nil {
-				t.Fatal(e)
-			}
-			best = min(best, time.Since(begun))
+		begun := time.Now()
+		if e := strict.JSON(doc); e != nil {
+			t.Fatal(e)
 		}
-		return best
+		return time.Since(begun)
 	}
-	if flat, below := cost(1, deep), cost(deep, deep); below > 40*flat {
-		t.Errorf("%d strings take %s, and %s at a depth of %d", deep, flat, below, deep)
+	flat, below := cost(1, deep), cost(deep, deep)
+	for range 50 {
+		if below <= 40*flat {
+			return
+		}
+		flat, below = min(flat, cost(1, deep)), min(below, cost(deep, deep))
 	}
+	t.Errorf("%d strings take %s, and %s at a depth of %d", deep, flat, below, deep)
 }
