@@ -7,9 +7,9 @@ import { join } from "node:path";
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
-import { violations } from "./axe.ts";
 import { startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
 import { recorded } from "./logs.ts";
+import { lookAt } from "./looks.ts";
 import { Stage } from "./stage.ts";
 import { open, past } from "./states.ts";
 
@@ -39,24 +39,7 @@ afterEach(async () => {
 const page = () => browser.page;
 const nameOf = (log: (typeof open)[number]) => log.flatMap((e) => (e.type === "turn.started" ? (e.data?.message.parts ?? []).map((p) => p.text) : []))[0] ?? "";
 
-const both = ["dark", "light"] as const;
-const widths = [1440, 1024, 390] as const;
-
-/** Checks what the page shows, in both themes and at each width, in a window that is high enough for all of it. */
-async function look(name: string, height: number, at: readonly number[] = widths): Promise<void> {
-  for (const width of at) {
-    for (const theme of both) {
-      await page().setViewportSize({ width, height });
-      await page().evaluate((theme) => {
-        document.documentElement.dataset["theme"] = theme;
-        return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-      }, theme);
-      await browser.shot(`state-${name}-${width}-${theme}`);
-      expect(await page().evaluate(() => document.documentElement.scrollWidth - innerWidth), `${name} at ${width}`).toBeLessThanOrEqual(0);
-      expect(await violations(page()), `${name}, ${theme}, ${width}`).toEqual([]);
-    }
-  }
-}
+const look = (name: string, height: number, at?: readonly number[]) => lookAt(browser, `state-${name}`, height, at);
 
 async function visit(path: string, height = 900): Promise<void> {
   browser = await startBrowser({ width: 1440, height }, { reducedMotion: true });

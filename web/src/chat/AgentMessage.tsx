@@ -15,6 +15,7 @@ import type { Draft } from "./state.ts";
 import { factsOf, sessionFact, spentIn } from "./facts.ts";
 import { resultText } from "./DirectCall.tsx";
 import { FollowUps } from "./FollowUps.tsx";
+import { Changes } from "./changes/Changes.tsx";
 import { Team } from "./Team.tsx";
 import { troubleOf } from "./trouble.ts";
 import { ThoughtProcess } from "./ThoughtProcess.tsx";
@@ -48,6 +49,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           ))}
         <Team exchange={x} />
         {Figures && <Figures exchange={x} />}
+        {!open && <Changes turn={x.id} events={events} />}
       </Boundary>
       {waiting && !Steps && <Text exchange={x} working={false} />}
       {x.asked.length > 0 && (

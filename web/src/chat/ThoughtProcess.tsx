@@ -1,12 +1,15 @@
 import { memo, useId, useMemo } from "react";
 
-import type { StepView } from "../api/types.gen.ts";
+import type { Event, FileSaved, StepView } from "../api/types.gen.ts";
 import { groupSteps, lineOf } from "../session/exchange.ts";
+import { changed } from "../session/changes.ts";
 import { isSub } from "../session/team.ts";
 import { Chevron } from "../ui/icons.tsx";
 import { Folded } from "../ui/long-text.tsx";
 import { useFold } from "../ui/use-fold.ts";
+import { ChangeBox, ChangedFiles } from "./changes/Changed.tsx";
 import { TimelineButton } from "./turn/TimelineButton.tsx";
+import { useChat } from "./use-chat.ts";
 
 interface Props {
   steps: readonly StepView[];
@@ -32,6 +35,8 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progres
   const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
   const steps = useMemo(() => all.filter((s) => !isSub(s.agent)), [all]);
+  const events = useChat((s) => s.opened.records.events.get(exchange));
+  const saved = useMemo(() => savedIn(events ?? []), [events]);
   const groups = groupSteps(steps);
   const calls = steps.filter((s) => s.type === "tool_call").length;
   const agents = new Set(groups.map((g) => g.agent)).size;
@@ -66,6 +71,11 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progres
               {g.steps.map((s) => (
                 <li key={`${s.seq}.${s.type}`} className="wrap-anywhere whitespace-pre-wrap">
                   <Folded text={lineOf(s)} longest={longest} />
+                  {saved.has(s.seq) && (
+                    <ChangeBox>
+                      <ChangedFiles files={saved.get(s.seq)?.map(changed) ?? []} />
+                    </ChangeBox>
+                  )}
                   {s.type === "tool_call" && progress?.has(s.call ?? "") && (
                     <span data-progress className="block pl-[2ch]">
                       <Folded text={progress.get(s.call ?? "") ?? ""} longest={longest} />
@@ -80,5 +90,9 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progres
     </section>
   );
 });
+
+/** The files that were changed, by the number of the event. */
+const savedIn = (events: readonly Event[]): ReadonlyMap<number, readonly FileSaved[]> =>
+  new Map(events.flatMap((e) => (e.type === "files.saved" && e.data?.files?.length ? [[e.seq, e.data.files] as const] : [])));
 
 const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;

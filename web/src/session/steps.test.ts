@@ -42,7 +42,7 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["a hook that tells the model more", event("hook.ran", { event: "PostToolUse", name: "guard", from: "app", context: "x" }), ["note", "the hook guard told the model something about it"]],
   ["a hook that speaks to people", event("hook.ran", { event: "PreToolUse", name: "guard", from: "app", message: "hello" }), ["note", "the hook guard says: hello"]],
   ["a hook that fails", event("hook.ran", { event: "PreToolUse", name: "guard", error: { code: "tool_error", message: "exit 1" } }), ["error", "the hook guard failed: exit 1"]],
-  ["files that changed", event("files.saved", { files: [{ path: "a.md" }, { path: "b.md" }] }), ["note", "changed a.md and 1 more"]],
+  ["files that changed", event("files.saved", { files: [{ path: "a.md" }, { path: "b.md" }] }), ["change", ""]],
   ["what a runtime notes", event("runtime.noted", { kind: "restarted", text: "it was started again" }), ["note", "it was started again"]],
   ["what a runtime keeps is none", event("runtime.kept", { runtime: "cli", sha256: "d" }), undefined],
   ["another kind of event", event("moon.rose", {}), undefined],

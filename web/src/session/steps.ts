@@ -1,7 +1,7 @@
 // The log of a turn's steps, each with its kind, for readers who want to know how an answer came
 // about.
 
-import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Sampling, Snippet, ToolStarted } from "../api/types.gen.ts";
+import type { ArtifactRef, Event, FileSaved, Interaction, InteractionAnswered, Outcome, Sampling, Snippet, ToolStarted } from "../api/types.gen.ts";
 import { clock, clockExact, outputText } from "../ui/text.ts";
 import { agentName, callerOf, isSampling } from "./exchange.ts";
 import { awaitedBy } from "./inbox.ts";
@@ -10,7 +10,7 @@ import { noteOf, samplingOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
 import { nameOf } from "./writes.ts";
 
-export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "answer" | "offer" | "note" | "error";
+export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "answer" | "offer" | "change" | "note" | "error";
 
 export interface Step {
   seq: number;
@@ -28,6 +28,8 @@ export interface Step {
   /** Further text, which may be long. */
   detail?: string;
   snippets?: readonly Snippet[];
+  /** The files that were changed. */
+  files?: readonly FileSaved[];
 }
 
 /** Start of a model's end notes, which are not shown to people. */
@@ -152,9 +154,8 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       return text ? { kind: e.type === "hook.ran" && e.data.error ? "error" : "note", text } : undefined;
     }
     case "files.saved": {
-      const text = noteOf(e);
-      const detail = (e.data.files ?? []).map((f) => f.path).join("\n");
-      return text ? { kind: "note", text, ...(detail.includes("\n") && { detail }) } : undefined;
+      const files = e.data.files ?? [];
+      return files.length > 0 ? { kind: "change", text: "", files } : undefined;
     }
     case "turn.failed":
       return { kind: "error", text: e.data.error.message };

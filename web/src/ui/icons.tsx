@@ -94,3 +94,6 @@ export const Power = icon(<path d="M12 3.5V11M7.3 6.8a7.5 7.5 0 1 0 9.4 0" />);
 export const Minus = icon(<path d="M5 12h14" />);
 export const Expand = icon(<path d="M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7" />);
 export const Prompt = icon(<path d="m5 7 5 5-5 5m7 0h7" />);
+export const Open = icon(<path d="M13 5h6v6M19 5l-8 8M10 5H5.5v13.5H19V14" />);
+export const Folder = icon(<path d="M3.5 6.5v11.5h17V8.5h-9l-2-2h-6Z" />);
+export const Tasks = icon(<path d="m4 7 1.6 1.6L8.5 5.5M4 17l1.6 1.6 2.9-3.1M12 7h8M12 17h8" />);

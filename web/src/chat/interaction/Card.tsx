@@ -12,6 +12,7 @@ import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { Decide } from "./Decide.tsx";
 import { Fields } from "./Fields.tsx";
+import { foreseenIn } from "./foresee.ts";
 import { failed, fieldsOf, idle, kindOf, labelOf, lateNotice, leftOf, pageOf, type Sending } from "./logic.ts";
 import { Questions } from "./Questions.tsx";
 import { cardID, reveal } from "./reveal.ts";
@@ -65,7 +66,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   const agent = agentOf(i.agent);
   const page = pageOf(i.url);
   // The address is below the link. Other clients find it at the end of the text.
-  const text = page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
+  const foreseen = foreseenIn(i);
+  const text = foreseen?.kind === "post" ? foreseen.post.reason : page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
   return (
     <section
       ref={box}

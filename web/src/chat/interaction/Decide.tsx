@@ -1,12 +1,17 @@
-import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
+import { Suspense, useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { limits, type Answer, type Interaction } from "../../api/types.gen.ts";
 import { Button } from "../../ui/button.tsx";
 import { LongText } from "../../ui/long-text.tsx";
 import { tameCode } from "../../ui/tame.ts";
-import { sentence } from "../../ui/text.ts";
+import { count, sentence } from "../../ui/text.ts";
+import { lazily } from "../../ui/lazily.ts";
 import { Fields } from "./Fields.tsx";
+import { foreseenIn, type Main } from "./foresee.ts";
 import { choicesOf, effectsOf, fieldsOf, labelOf, parseInput, type Sending } from "./logic.ts";
+
+// Loaded late, as what compares texts is.
+const Foreseen = lazily(() => import("./Foreseen.tsx"));
 
 /** The words of a call have room for a few things: where they leave some out, the call is shown as it is. */
 const saysLess = (title: string): boolean => /\b\d+ more\b|…/.test(title);
@@ -20,9 +25,11 @@ interface Props {
 
 /** The call, and a button for each possible decision. A no may have a reason; a yes may change the input. */
 export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
-  const [way, setWay] = useState<"" | "deny" | "edit">("");
+  const [way, setWay] = useState<"" | "deny" | "edit" | "main">("");
   const choices = choicesOf(i);
+  const foreseen = useMemo(() => foreseenIn(i), [i]);
   const [text, setText] = useState(() => JSON.stringify(i.input ?? {}, null, 2));
+  const [main, setMain] = useState(foreseen?.main.text ?? "");
   const [broken, setBroken] = useState("");
   const back = useRef<HTMLDivElement>(null);
   const opened = useRef(false);
@@ -45,9 +52,31 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
     setBroken("error" in parsed ? parsed.error : "");
     if ("value" in parsed) onAnswer({ choice, input: parsed.value });
   };
+  const problemAt = atInput ? `${sentence(atInput.message)} ${sentence(atInput.hint)}`.trim() : "";
+
+  if (way === "main" && foreseen) {
+    const { field } = foreseen.main;
+    const input = { ...(i.input as object), [field]: main };
+    return (
+      <div className="flex flex-col gap-3" onKeyDown={escape}>
+        <MainEditor main={foreseen.main} text={main} problem={problemAt} busy={busy} onChange={setMain} />
+        <div className="flex flex-wrap gap-2">
+          <Button kind="accent" busy={busy} onClick={() => onAnswer({ choice: "allow", input })}>
+            Allow with this text
+          </Button>
+          <Button kind="quiet" busy={busy} onClick={leave}>
+            Cancel
+          </Button>
+          <Button kind="quiet" busy={busy} onClick={() => (setText(JSON.stringify(input, null, 2)), setWay("edit"))}>
+            Edit all of the input
+          </Button>
+        </div>
+      </div>
+    );
+  }
 
   if (way === "edit") {
-    const problem = broken || (atInput ? `${sentence(atInput.message)} ${sentence(atInput.hint)}`.trim() : "");
+    const problem = broken || problemAt;
     return (
       <div className="flex flex-col gap-3" onKeyDown={escape}>
         <Editor text={text} problem={problem} busy={busy} onChange={(t) => (setText(t), setBroken(""))} />
@@ -64,7 +93,19 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
   }
   return (
     <div className="flex flex-col gap-3">
-      {i.detail ? (
+      {foreseen ? (
+        <>
+          <Suspense fallback={<div className="h-24" />}>
+            <Foreseen what={foreseen} interaction={i} />
+          </Suspense>
+          <details>
+            <summary className="reach w-fit cursor-pointer rounded text-xs leading-5 text-text-muted marker:text-text-muted hover:text-text-primary">The call as it will be made</summary>
+            <div className="mt-2">
+              <Fields fields={fieldsOf(i.input)} />
+            </div>
+          </details>
+        </>
+      ) : i.detail ? (
         <details open={saysLess(i.title)}>
           <summary className="reach cursor-pointer rounded font-mono text-xs leading-5 wrap-anywhere text-text-muted marker:text-text-muted hover:text-text-primary">
             <span data-detail>
@@ -94,8 +135,8 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
             </Button>
           ))}
           {editable && (
-            <Button kind="quiet" busy={busy} onClick={() => setWay("edit")}>
-              Edit input…
+            <Button kind="quiet" busy={busy} onClick={() => setWay(foreseen ? "main" : "edit")}>
+              {foreseen ? "Edit text…" : "Edit input…"}
             </Button>
           )}
         </div>
@@ -140,6 +181,41 @@ function Editor({ text, problem, busy, onChange }: { text: string; problem: stri
       />
       {problem !== "" && (
         <p id={`${id}-problem`} role="alert" className="wrap-anywhere text-danger">
+          {problem}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The text that a call would write, to be changed before it does. */
+function MainEditor({ main, text, problem, busy, onChange }: { main: Main; text: string; problem: string; busy: boolean; onChange(text: string): void }) {
+  const id = useId();
+  const area = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => area.current?.focus(), []);
+  const over = main.most !== undefined && text.length > main.most;
+  return (
+    <div className="flex flex-col gap-1.5">
+      <label htmlFor={id} className="text-xs font-medium text-text-muted">
+        {main.label}
+      </label>
+      <textarea
+        ref={area}
+        id={id}
+        dir="auto"
+        value={text}
+        readOnly={busy}
+        rows={Math.min(16, Math.max(5, text.split("\n").length + 1))}
+        aria-invalid={problem !== "" || over}
+        aria-describedby={`${id}-said`}
+        onChange={(e) => onChange(e.currentTarget.value)}
+        className={`w-full resize-y rounded-lg border bg-bg px-3.5 py-2.5 leading-[1.5] ${problem !== "" || over ? "border-danger/60" : "border-border"}`}
+      />
+      <p id={`${id}-said`} className={`text-xs tabular-nums ${over ? "text-danger" : "text-text-muted"}`}>
+        {main.most !== undefined && `${count(text.length)} of ${count(main.most)} characters`}
+      </p>
+      {problem !== "" && (
+        <p role="alert" className="wrap-anywhere text-danger">
           {problem}
         </p>
       )}

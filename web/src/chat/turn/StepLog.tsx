@@ -2,15 +2,19 @@ import { memo, useId, useLayoutEffect, useMemo, useState } from "react";
 
 import type { Event } from "../../api/types.gen.ts";
 import type { Exchange } from "../../session/exchange.ts";
+import { changed } from "../../session/changes.ts";
 import { stepsOf, type Step, type StepKind } from "../../session/steps.ts";
 import { Chevron } from "../../ui/icons.tsx";
 import { Folded } from "../../ui/long-text.tsx";
 import { useFold } from "../../ui/use-fold.ts";
 import { took } from "../../ui/text.ts";
+import { ChangeBox, ChangedFiles } from "../changes/Changed.tsx";
 import { useChat, useParts } from "../use-chat.ts";
 import { TimelineButton } from "./TimelineButton.tsx";
 import { useMarked, type Wanted } from "./use-marked.ts";
-import { firstLine, usePlainWords, type Words } from "./words.ts";
+import { Tasks } from "./Tasks.tsx";
+import { tasksOf } from "./tools.ts";
+import { foundBy, usePlainWords, type Words } from "./words.ts";
 
 const none: readonly Event[] = [];
 const useNothing = () => undefined;
@@ -30,6 +34,7 @@ const tags: Record<StepKind, string> = {
   ask: "asked",
   answer: "answer",
   offer: "offered",
+  change: "changed",
   note: "note",
   error: "error",
 };
@@ -109,8 +114,14 @@ function Line({ step: s, progress, words, after, wanted }: LineProps) {
           </>
         )}
         {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={needed ? s.text : words.text(s.text)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
-        {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : words.text(firstLine(s.detail))} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : words.text(s.detail)} original={s.detail} longest={longest} needed={needed} />)}
+        {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : words.text(foundBy(s.tool, s.detail))} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : words.text(s.detail)} original={s.detail} longest={longest} needed={needed} />)}
         {progress && <span data-progress className="block"><Folded text={progress} longest={longest} /></span>}
+        {s.kind === "tool_call" && <Tasks tasks={tasksOf(s.tool ?? "", s.input)} />}
+        {s.files && (
+          <ChangeBox>
+            <ChangedFiles files={s.files.map(changed)} />
+          </ChangeBox>
+        )}
         {s.snippets && <Said text={s.snippets.map((n) => words.text(n.ref)).join(", ")} original={s.snippets.map((n) => `${n.ref}: ${n.text}`).join("\n")} needed={needed} />}
         {s.tookMs !== undefined && <span> {took(s.tookMs)}</span>}
       </div>
