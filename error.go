@@ -41,7 +41,9 @@ type Error struct {
 	Hint       string        // what to do now
 	Field      string        // the field at fault, if there is one
 	RetryAfter time.Duration // 0: no advice
-	Err        error         // the cause, for logs
+	// Current is the present version of what a request was based on another version of.
+	Current Digest
+	Err     error // the cause, for logs
 }
 
 // Errorf makes an Error. An error formatted with %w becomes its cause.
@@ -68,6 +70,13 @@ func (e *Error) WithField(field string) *Error {
 func (e *Error) WithRetry(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
+	return &c
+}
+
+// WithCurrent returns e with the present version set.
+func (e *Error) WithCurrent(version Digest) *Error {
+	c := *e
+	c.Current = version
 	return &c
 }
 
@@ -109,13 +118,15 @@ type ErrorInfo struct {
 	Hint         string `json:"hint,omitempty"`
 	Field        string `json:"field,omitempty"`
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	// Current is the present version of a file, when the request was based on another.
+	Current Digest `json:"current,omitempty"`
 }
 
 // Info returns err as clients may see it. An error that is not an Error becomes
 // CodeInternal with a general sentence that reveals nothing; log the original.
 func Info(err error) ErrorInfo {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return ErrorInfo{Code: e.Code, Message: e.Message, Hint: e.Hint, Field: e.Field, RetryAfterMS: e.RetryAfter.Milliseconds()}
+		return ErrorInfo{Code: e.Code, Message: e.Message, Hint: e.Hint, Field: e.Field, RetryAfterMS: e.RetryAfter.Milliseconds(), Current: e.Current}
 	}
 	return ErrorInfo{Code: CodeInternal, Message: "something went wrong in the server", Hint: "the server's log has the cause"}
 }

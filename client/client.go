@@ -216,7 +216,7 @@ func errorOf(resp *http.Response) error {
 func fromInfo(i parley.ErrorInfo) *parley.Error {
 	return &parley.Error{
 		Code: i.Code, Message: i.Message, Hint: i.Hint, Field: i.Field,
-		RetryAfter: time.Duration(i.RetryAfterMS) * time.Millisecond,
+		RetryAfter: time.Duration(i.RetryAfterMS) * time.Millisecond, Current: i.Current,
 	}
 }
 

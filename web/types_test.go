@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "write src/api/types.gen.ts")
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	const name = "src/api/types.gen.ts"
-	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished")
+	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished",
+		"WorkspaceInfo", "CreateWorkspace", "FileTree", "FileContent", "WriteFile", "MoveFile")
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -281,6 +282,9 @@ func (v *vocabulary) expr(e ast.Expr) (typ string, needs []string) {
 		typ, needs = v.expr(e.X)
 		return typ + " | null", needs
 	case *ast.ArrayType:
+		if of, ok := e.Elt.(*ast.Ident); ok && of.Name == "byte" {
+			return "string", nil // in base64
+		}
 		typ, needs = v.expr(e.Elt)
 		return typ + "[]", needs
 	case *ast.MapType:

@@ -32,6 +32,7 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/login"
+	"github.com/parley-server/parley/internal/userfiles"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -57,6 +58,9 @@ type Options struct {
 
 	// Logins are users' logins at other services; nil: there are none.
 	Logins *login.Logins
+
+	// Files are those of users' workspaces; nil: there are no such routes.
+	Files *userfiles.Files
 
 	// Kill ends the process as a power cut would. Only a demo has it; nil: there is no such route.
 	Kill func()
@@ -133,6 +137,7 @@ func New(o Options) *Server {
 				{Name: "turns", Description: "A message and all that an agent does about it."},
 				{Name: "interactions", Description: "Questions that wait for a person."},
 				{Name: "logins", Description: "Where the user has logged in at other services."},
+				{Name: "workspaces", Description: "Folders of files that sessions work in."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
 				{Name: "server", Description: "What the server offers, and its health."},
 				{Name: wiresTag, Description: "The apps' own protocols, as their clients expect them."},
@@ -149,6 +154,7 @@ func New(o Options) *Server {
 	s.windowRoutes()
 	s.interactionRoutes()
 	s.loginRoutes()
+	s.workspaceRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()
 	s.specRoutes()
@@ -284,7 +290,7 @@ func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *status
 // unknown path.
 func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	var allow string
-	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := &http.Request{Method: m, URL: r.URL, Host: r.Host}
 		if _, pattern := s.mux.Handler(probe); pattern != "" && pattern != "/" {
 			if allow != "" {

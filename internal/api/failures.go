@@ -12,21 +12,22 @@ import (
 // refusals are the statuses that a request may be refused with, by their names in
 // the document. Which of them an operation declares is decided by [Server.declareFailures].
 var refusals = map[int]struct{ name, what string }{
-	http.StatusBadRequest:            {"BadRequest", "The request is invalid; field says where."},
-	http.StatusUnauthorized:          {"Unauthorized", "The key is missing or wrong."},
-	http.StatusForbidden:             {"Forbidden", "This page, this host name of the server, or the policy does not allow it."},
-	http.StatusNotFound:              {"NotFound", "It does not exist, or belongs to somebody else."},
-	http.StatusConflict:              {"Conflict", "The state does not allow it: busy, ended, already answered, or written by a newer server."},
-	http.StatusGone:                  {"Gone", "It was removed by retention; or the session that the Idempotency-Key made was deleted."},
-	http.StatusRequestEntityTooLarge: {"TooLarge", "The request is too large."},
-	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "This request does not accept the body's Content-Type or Content-Encoding."},
-	http.StatusUnprocessableEntity:   {"KeyReused", "The Idempotency-Key was used with another body."},
-	http.StatusUpgradeRequired:       {"UpgradeRequired", "This path is for WebSockets."},
-	http.StatusTooManyRequests:       {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
-	http.StatusInternalServerError:   {"InternalError", "Something went wrong in the server, whose log has the cause."},
-	http.StatusBadGateway:            {"ServerFailed", "An MCP server that had to be asked failed; the message says which one."},
-	http.StatusServiceUnavailable:    {"Unavailable", "The server cannot do it now; Retry-After says how long to wait."},
-	http.StatusGatewayTimeout:        {"Timeout", "It took too long."},
+	http.StatusBadRequest:                   {"BadRequest", "The request is invalid; field says where."},
+	http.StatusUnauthorized:                 {"Unauthorized", "The key is missing or wrong."},
+	http.StatusForbidden:                    {"Forbidden", "This page, this host name of the server, or the policy does not allow it."},
+	http.StatusNotFound:                     {"NotFound", "It does not exist, or belongs to somebody else."},
+	http.StatusConflict:                     {"Conflict", "The state does not allow it: busy, ended, already answered, or written by a newer server."},
+	http.StatusGone:                         {"Gone", "It was removed by retention; or the session that the Idempotency-Key made was deleted."},
+	http.StatusRequestEntityTooLarge:        {"TooLarge", "The request is too large."},
+	http.StatusUnsupportedMediaType:         {"UnsupportedMediaType", "This request does not accept the body's Content-Type or Content-Encoding."},
+	http.StatusUnprocessableEntity:          {"KeyReused", "The Idempotency-Key was used with another body."},
+	http.StatusRequestedRangeNotSatisfiable: {"NoSuchRange", "The file has no such range of bytes."},
+	http.StatusUpgradeRequired:              {"UpgradeRequired", "This path is for WebSockets."},
+	http.StatusTooManyRequests:              {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
+	http.StatusInternalServerError:          {"InternalError", "Something went wrong in the server, whose log has the cause."},
+	http.StatusBadGateway:                   {"ServerFailed", "An MCP server that had to be asked failed; the message says which one."},
+	http.StatusServiceUnavailable:           {"Unavailable", "The server cannot do it now; Retry-After says how long to wait."},
+	http.StatusGatewayTimeout:               {"Timeout", "It took too long."},
 }
 
 // failures puts the refusals into the document, each once. default stands for

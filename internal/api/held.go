@@ -1,12 +1,16 @@
 package api
 
+import "github.com/parley-server/parley/internal/userfiles"
+
 // An operation counts the data of its answer before it reads that data, by wire.Reserve. So
 // clients that do not read their answers cannot exceed the common memory limit.
 const (
-	heldSmall  = 64 << 10 // one object; a longer turn is counted when it is written
-	heldList   = 2 << 20  // the most the store returns of rows, plus their JSON
-	heldRow    = 1 << 10  // a session in a list, plus its JSON; a larger one is counted when it is written
-	heldExport = 1 << 20  // the compressor, and the turn being written
+	heldSmall  = 64 << 10              // one object; a longer turn is counted when it is written
+	heldList   = 2 << 20               // the most the store returns of rows, plus their JSON
+	heldRow    = 1 << 10               // a session in a list, plus its JSON; a larger one is counted when it is written
+	heldText   = 3 * userfiles.MaxText // a text, plus its JSON
+	heldTree   = 3 * maxTreeBytes
+	heldExport = 1 << 20 // the compressor, and the turn being written
 )
 
 // heldBy says what an operation counts of its answer before it begins: roughly the most that it
@@ -16,6 +20,10 @@ func heldBy(operation string) (bytes int, late bool) {
 	switch operation {
 	case "list-turns", "list-interactions", "list-queue", "get-window":
 		return heldList, false
+	case "read-file":
+		return heldText, false
+	case "list-files":
+		return heldTree, false
 	case "get-artifact":
 		return maxArtifact, false
 	case "events", "await-turn", "import-session", "stream", "list-sessions", "export-session":

@@ -44,6 +44,15 @@ func VersionOf(body []byte) Version {
 	return Version(hex.EncodeToString(sum[:]))
 }
 
+// VersionFrom is the version of a file with the content that r has.
+func VersionFrom(r io.Reader) (Version, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		return "", err
+	}
+	return Version(hex.EncodeToString(sum.Sum(nil))), nil
+}
+
 // Tree is the files of an open folder. The folder stays its caller's to close.
 type Tree struct{ root *os.Root }
 
@@ -245,6 +254,8 @@ type Change struct {
 	// Tag is part of the name of the temporary file, so that [Tree.Tidy] can remove one that a
 	// crash left behind. Empty: a random one.
 	Tag string
+	// Mode is that of a new file; 0: 0644. A file that is there keeps its own.
+	Mode fs.FileMode
 }
 
 // Apply makes a change, and the folders that it needs. made lists these, outermost first. A file
@@ -266,6 +277,9 @@ func (t Tree) Apply(c Change) (made []string, err error) {
 	mode, err := p.check(c.Was)
 	if err != nil {
 		return made, err
+	}
+	if c.Was == "" && c.Mode != 0 {
+		mode = c.Mode.Perm()
 	}
 	if c.Gone {
 		if c.Was == "" {

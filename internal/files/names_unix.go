@@ -20,13 +20,13 @@ func names(fi fs.FileInfo) uint64 {
 	return 1
 }
 
-// entriesOf lists an open folder. Only the names and types are asked for: Info of an entry would
-// follow the path of the folder.
+// namesOf returns another handle of an open folder, for listing it. Only the names and types are
+// to be asked for: Info of an entry would follow the path of the folder.
 //
 // A folder that was opened in an [os.Root] has package os look at each entry again, which is half
-// the time of a walk. Another handle of the same folder has not, and reads the types that the
-// system lists. Whatever is opened is looked at again then, see [place.open].
-func entriesOf(dir *os.File) ([]fs.DirEntry, error) {
+// the time of a walk. The other handle has not, and reads the types that the system lists.
+// Whatever is opened is looked at again then, see [place.open].
+func namesOf(dir *os.File) (*os.File, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,5 @@ func entriesOf(dir *os.File) ([]fs.DirEntry, error) {
 	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	list := os.NewFile(uintptr(fd), ".")
-	defer list.Close() //nolint:errcheck // nothing was written
-	return list.ReadDir(-1)
+	return os.NewFile(uintptr(fd), "."), nil
 }

@@ -153,3 +153,13 @@ func (k *walker) dir(dir *os.Root, at string, rules []*ignore, depth int) error 
 	}
 	return nil
 }
+
+// entriesOf lists an open folder: names and types, see [namesOf].
+func entriesOf(dir *os.File) ([]fs.DirEntry, error) {
+	list, err := namesOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close() //nolint:errcheck // nothing was written
+	return list.ReadDir(-1)
+}

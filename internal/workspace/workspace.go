@@ -10,7 +10,7 @@
 // also where the file system ignores case, so that one folder does not have two names.
 //
 // The folder of a user and the workspace that an app opens by default are made when they
-// are first needed; no others are, and nothing is removed. Of the root's parents none is
+// are first needed, others when [Folders.Make] is asked to; nothing is removed. Of the root's parents none is
 // made: where a data folder was taken away, none must come to stand in its place.
 //
 // Methods are safe for concurrent use, also by several processes.
@@ -357,16 +357,21 @@ func (f *Folders) makeDefault(p parley.Principal) error {
 	return nil
 }
 
-func (f *Folders) makeOwn(p parley.Principal, name string) error {
+// makeUser opens the folder of a user, which it makes if there is none.
+func (f *Folders) makeUser(p parley.Principal) (*os.Root, error) {
 	if err := os.Mkdir(f.o.Root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return nil, err
 	}
 	root, err := os.OpenRoot(f.o.Root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // a folder is made or it is not
-	user, err := made(root, UserFolder(p))
+	return made(root, UserFolder(p))
+}
+
+func (f *Folders) makeOwn(p parley.Principal, name string) error {
+	user, err := f.makeUser(p)
 	if err != nil {
 		return err
 	}

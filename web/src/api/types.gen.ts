@@ -133,11 +133,15 @@ export interface ErrorInfo {
   hint?: string;
   field?: string;
   retry_after_ms?: number;
+  current?: Digest;
 }
 
 /** Code classifies an error for programs. Codes appear on every wire; new ones may be
  * added, none is ever removed. */
 export type Code = "invalid" | "not_found" | "unauthenticated" | "forbidden" | "busy" | "conflict" | "key_reused" | "too_large" | "rate_limited" | "quota" | "unavailable" | "fenced" | "condensed" | "deleted" | "upgrade_required" | "timeout" | "cancelled" | "model_error" | "tool_error" | "internal" | (string & {});
+
+/** Digest is the lower-case hex SHA-256 of some bytes. */
+export type Digest = string;
 
 /** SessionInfo is a session as lists show it: an index row, and the body of
  * GET /v1/sessions/{id}. */
@@ -582,6 +586,74 @@ export interface Login {
   waiting?: boolean; // a login has begun and is not finished
 }
 
+/** WorkspaceInfo describes a workspace that a user may work in. */
+export interface WorkspaceInfo {
+  app: string;
+  name: Workspace;
+  kind: WorkspaceKind;
+  read_only?: boolean;
+  default?: boolean;
+}
+
+/** WorkspaceKind says why a user may work in a workspace. */
+export type WorkspaceKind = "own" | "shared" | "granted";
+
+/** CreateWorkspace makes a workspace of the user's own. */
+export interface CreateWorkspace {
+  app: string;
+  name: Workspace; // at most 64 letters, digits, spaces and . _ -
+}
+
+/** FileTree is a page of a workspace's tree. A folder comes right before what is in it; within a
+ * folder, entries are in the order of the bytes of their names. */
+export interface FileTree {
+  entries: FileEntry[] | null;
+  next?: string; // what to ask for next; empty: this is the last page
+}
+
+/** FileEntry is one line of a workspace's tree. */
+export interface FileEntry {
+  path: string; // relative to the workspace, with slashes
+  kind: FileKind;
+  size?: number; // bytes; of a file only
+  modified?: string;
+  ignored?: boolean;
+}
+
+/** FileKind says what a name in a workspace stands for. */
+export type FileKind = "file" | "folder" | "link" | "other";
+
+/** FileContent is a file with its text, or a part of it. */
+export interface FileContent extends FileInfo {
+  text?: string;
+  line?: number; // the number of the first line of the text, from 1
+  lines?: number; // of the whole file
+  next_line?: number;
+  cut?: boolean;
+}
+
+/** FileInfo describes a file. */
+export interface FileInfo {
+  path: string;
+  version: Digest; // the SHA-256 of its content
+  size: number; // bytes
+  modified: string;
+  media_type: string; // what its content is sent as
+}
+
+/** WriteFile is the new content of a file: a text, or any bytes. */
+export interface WriteFile {
+  text?: string;
+  base64?: string;
+  version?: Digest;
+}
+
+/** MoveFile gives a file another path. */
+export interface MoveFile {
+  to: string;
+  version: Digest; // of the file that is moved
+}
+
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
  * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {
@@ -691,9 +763,6 @@ export interface TurnStarted extends TurnRequest {
   in_force?: InForce;
   hook_due?: boolean;
 }
-
-/** Digest is the lower-case hex SHA-256 of some bytes. */
-export type Digest = string;
 
 /** Zone is a time zone at one moment. It keeps the offset, so times written with it do not
  * depend on where and when it is read. */
