@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/tool/linkedin"
 )
 
 // name is the name of the app's folder.
@@ -26,13 +27,22 @@ func App() app.App {
 }
 
 func mount(m app.Mux, d app.Deps) {
-	h := New(Options{
-		App: d.App, Engine: d.Engine, Follow: d.Reader.Follow, Principal: d.Principal, Person: vaultOf(d).person, Fail: d.Fail, Open: d.Open,
+	v, tools := vaultOf(d), linkedinOf(d)
+	o := Options{
+		App: d.App, Engine: d.Engine, Follow: d.Reader.Follow, Principal: d.Principal, Person: v.person, Fail: d.Fail, Open: d.Open,
 		Limits: d.Limits,
-	})
+	}
+	if tools != nil {
+		o.Accounts = tools
+	}
+	h := New(o)
 	m.Handle(http.MethodPost+" "+ChatPath, http.HandlerFunc(h.Chat))
 	m.Handle(http.MethodPost+" "+StreamPath, http.HandlerFunc(h.Stream))
 	m.Handle(http.MethodPost+" "+ClearPath, http.HandlerFunc(h.Clear))
 	m.Handle(http.MethodGet+" "+HistoryPath, http.HandlerFunc(h.History))
+	m.Handle(http.MethodGet+" "+AccountPath, http.HandlerFunc(h.Account))
+	m.Handle(http.MethodPost+" "+AccountPath, http.HandlerFunc(h.Login))
+	m.Handle(http.MethodDelete+" "+AccountPath, http.HandlerFunc(h.Logout))
+	m.Handle(http.MethodGet+" "+linkedin.CallbackPath, h.Callback(tools, v.check))
 	describe(m)
 }

@@ -1,6 +1,7 @@
 package notes
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -47,6 +48,8 @@ type Engine interface {
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, seam.TurnMark, error)
 	Model(name string) (seam.ModelInfo, error)
+	Inbox(ctx context.Context, p parley.Principal, from seam.InteractionMark, limit int) ([]seam.InteractionRow, seam.InteractionMark, error)
+	Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.AnswerInteraction) (seam.InteractionRow, error)
 }
 
 // Options of [New].
@@ -59,6 +62,8 @@ type Options struct {
 	// Person returns the workspace of a person, or an error if the caller may not use it or it
 	// does not exist.
 	Person func(p parley.Principal, name string) (parley.Workspace, error)
+	// Accounts are the persons' logins at LinkedIn. Nil: there are none.
+	Accounts Accounts
 	// Fail answers with an error in the one shape.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts an answer that waits for a turn, or refuses it. Nil: no limit.
@@ -403,15 +408,17 @@ func (h *Handlers) history(ctx context.Context, p parley.Principal, id parley.Se
 }
 
 func (h *Handlers) answer(w http.ResponseWriter, v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		h.fail(w, parley.Errorf(parley.CodeInternal, "the answer cannot be written: %w", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(append(raw, '\n')) // the client may be gone
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 }
 
 // fail answers with an error in the one shape, which on this wire has the message as detail, too.

@@ -6,6 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/tool/linkedin"
 )
 
 // describe adds the wire to /openapi.json.
@@ -77,4 +78,41 @@ func describe(m app.Mux) {
 		Parameters:  []*huma.Param{person, {Name: "session_id", In: "query", Required: true, Description: "The session.", Schema: id}},
 		Responses:   jsonOf("What the user and the assistant said, or nothing", object(map[string]*huma.Schema{"success": yes, "history": said}, "success", "history"), nil),
 	}, http.StatusNotFound)
+	describeLinkedIn(m, person, object, text)
+}
+
+// describeLinkedIn adds the logins at LinkedIn.
+func describeLinkedIn(m app.Mux, person *huma.Param, object func(map[string]*huma.Schema, ...string) *huma.Schema, text func(string) *huma.Schema) {
+	yes := &huma.Schema{Type: huma.TypeBoolean}
+	moment := func(doc string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Format: "date-time", Description: doc}
+	}
+	jsonOf := func(doc string, schema *huma.Schema) map[string]*huma.Response {
+		return map[string]*huma.Response{"200": {Description: doc, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
+	}
+	state := object(map[string]*huma.Schema{"success": yes, "logged_in": yes, "since": moment("When the person logged in."), "expires": moment("When the login ends, if that is known.")}, "success", "logged_in")
+	unanswered := []int{http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable}
+	m.Describe(&huma.Operation{
+		OperationID: "linkedin-account", Method: http.MethodGet, Path: AccountPath, Summary: "Whether a person is logged in at LinkedIn",
+		Parameters: []*huma.Param{person}, Responses: jsonOf("Whether there is a login", state),
+	}, unanswered...)
+	m.Describe(&huma.Operation{
+		OperationID: "linkedin-login", Method: http.MethodPost, Path: AccountPath, Summary: "Begin a login of a person at LinkedIn",
+		Description: "The link is for the browser of the caller, who alone can finish the login, within an hour. It stays the same for a while.",
+		Parameters:  []*huma.Param{person}, Responses: jsonOf("The link to open", object(map[string]*huma.Schema{"success": yes, "url": text("Where the person logs in and allows the access.")}, "success", "url")),
+	}, unanswered...)
+	m.Describe(&huma.Operation{
+		OperationID: "linkedin-logout", Method: http.MethodDelete, Path: AccountPath, Summary: "Forget the login of a person at LinkedIn",
+		Description: "LinkedIn cannot be asked to revoke it; the person does that in LinkedIn's settings.",
+		Parameters:  []*huma.Param{person}, Responses: jsonOf("There is no login now", state),
+	}, unanswered...)
+	in := func(name, doc string) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Description: doc, Schema: text("")}
+	}
+	m.Describe(&huma.Operation{
+		OperationID: "linkedin-callback", Method: http.MethodGet, Path: linkedin.CallbackPath, Summary: "Where LinkedIn sends a browser after a login",
+		Description: "What waits for the login goes on.",
+		Parameters:  []*huma.Param{in("state", "Of the login; it counts once."), in("code", "What LinkedIn gives out."), in("error", "Why there is no code."), in("error_description", "The same in words.")},
+		Responses:   jsonOf("The person is logged in", object(map[string]*huma.Schema{"success": yes, "expires_in": {Type: huma.TypeInteger, Description: "For how many seconds; 0 if that is not known."}}, "success", "expires_in")),
+	}, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable)
 }

@@ -54,11 +54,16 @@ func vaultOf(d app.Deps) *vault {
 	return nil
 }
 
+// check reports why p may not use w.
+func (v *vault) check(p parley.Principal, w parley.Workspace) error {
+	if v == nil {
+		return parley.Errorf(parley.CodeNotFound, "there is no vault")
+	}
+	return v.folders.Check(p, w)
+}
+
 // person returns the workspace of a person whose notes p may use.
 func (v *vault) person(p parley.Principal, name string) (parley.Workspace, error) {
 	w := parley.Workspace("shared/" + name)
-	if v == nil {
-		return "", parley.Errorf(parley.CodeNotFound, "there is no vault")
-	}
-	return w, v.folders.Check(p, w)
+	return w, v.check(p, w)
 }

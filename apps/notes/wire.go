@@ -88,7 +88,11 @@ func (w *Wire) event(e parley.Event) {
 			w.status("Tool finished: " + p.Name)
 		}
 	case parley.InteractionOpened:
-		w.status("Waiting for a person: " + p.Title + " (interaction " + string(p.ID) + ")")
+		title := p.Title
+		if p.URL != "" { // where the person has to go
+			title += " " + p.URL
+		}
+		w.status("Waiting for a person: " + title + " (interaction " + string(p.ID) + ")")
 	case parley.TurnCompleted:
 		w.say(w.text.Final(p.Response.Message))
 		w.ended = true

@@ -140,6 +140,9 @@ type ToolDeps struct {
 	// Checkpoints returns what keeps the old contents of files; nil before the server has its
 	// data folder.
 	Checkpoints func() *checkpoint.Store
+	// Base returns the URL at which browsers reach the server, or why it is not known. It can
+	// be called once the server listens.
+	Base func() (string, error)
 	// Fetching is that of the app's part; nil: it has none.
 	Fetching Fetching
 }

@@ -259,7 +259,7 @@ func (a *App) folders(s Settings, f appFile) {
 	a.apis(f.Tools.OpenAPI)
 	a.commands(f.Tools.Command)
 	a.servers(f.Tools.MCP)
-	a.web(f.Tools.Web)
+	a.web(s, f.Tools.Web)
 	a.clients(f.Tools.Client)
 	a.callers(f.CallerTools)
 }

@@ -108,6 +108,19 @@ type Settings struct {
 	env func(string) (string, bool)
 }
 
+// Setenv gives a variable a value where the environment has none, for what is simulated.
+func (s *Settings) Setenv(name, value string) {
+	env := s.env
+	s.env = func(n string) (string, bool) {
+		if env != nil {
+			if v, ok := env(n); ok && v != "" || n != name {
+				return v, ok
+			}
+		}
+		return value, n == name
+	}
+}
+
 // Auth is how the server identifies callers.
 type Auth struct {
 	// Mode is none, on loopback only: everybody is the user local; keys: everybody sends
@@ -255,6 +268,10 @@ type AppSettings struct {
 	// artifacts and index of the data folder. Default: what the app says, which is
 	// true for home.
 	LiveFiles *bool `yaml:"live_files"`
+	// WebAllow are hosts that the app's WebFetch may reach although they are not public, in
+	// addition to those that the app allows: docs.intern, or 127.0.0.1:8080 at that port alone.
+	// Default: none.
+	WebAllow []string `yaml:"web_allow"`
 	// Granted replaces what the app says under workspaces.granted: dir is the folder of the
 	// workspaces, such as ~/notes, and to names the users of each.
 	Granted GrantedFile `yaml:"granted"`

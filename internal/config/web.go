@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // webFile is how an app reads the web.
 type webFile struct {
 	Allow  []string      `yaml:"allow"`   // hosts that need not be public, each with or without a port; default: none
@@ -24,9 +26,9 @@ type Web struct {
 type WebSearch struct{ Provider, Key, URL string }
 
 // web reads tools.web.
-func (a *App) web(f *webFile) {
+func (a *App) web(s Settings, f *webFile) {
 	if f == nil {
 		return
 	}
-	a.Toolsets = append(a.Toolsets, Toolset{Kind: "web", At: "tools.web", Web: &Web{Allow: f.Allow, Search: WebSearch(f.Search), NoRule: f.NoRule}})
+	a.Toolsets = append(a.Toolsets, Toolset{Kind: "web", At: "tools.web", Web: &Web{Allow: slices.Concat(f.Allow, s.App[a.Name].WebAllow), Search: WebSearch(f.Search), NoRule: f.NoRule}})
 }

@@ -181,7 +181,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load, Checkpoints: p.checks.Load, Fetching: p.kit.fetches[a.Name],
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, Base: p.base, Fetching: p.kit.fetches[a.Name],
 		})
 		if err != nil {
 			return list, err

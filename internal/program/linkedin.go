@@ -13,7 +13,7 @@ import (
 func newLinkedIn(d app.ToolDeps) (app.Service, error) {
 	o := linkedin.Options{
 		App: d.App.Name, ClientID: d.Env("LINKEDIN_CLIENT_ID"), ClientSecret: d.Env("LINKEDIN_CLIENT_SECRET"), RedirectURI: d.Env("LINKEDIN_REDIRECT_URI"),
-		Version: d.Env("LINKEDIN_VERSION"), URL: cmp.Or(d.Toolset.URL, d.Env("LINKEDIN_URL")), Vault: d.Vault, Logger: d.Logger,
+		Version: d.Env("LINKEDIN_VERSION"), URL: cmp.Or(d.Toolset.URL, d.Env("LINKEDIN_URL")), Base: d.Base, Vault: d.Vault, Logger: d.Logger,
 	}
 	if scopes := strings.Fields(d.Env("LINKEDIN_SCOPES")); len(scopes) > 0 {
 		o.Scopes = scopes

@@ -51,9 +51,20 @@ type Settings struct {
 type Options struct {
 	ClientID, ClientSecret string
 	Redirects              []string // the addresses that are registered
-	Members                []Member
-	Settings               Settings
-	Now                    func() time.Time // nil: time.Now
+	// Back is a path that is registered at every address of this machine, beside Redirects.
+	// Empty: there is none.
+	Back     string
+	Members  []Member
+	Settings Settings
+	// Posts and Comments are there in the beginning.
+	Posts    []Post
+	Comments []Comment
+	// Chatter is what others say about each post that a member makes: two of these, in turn. A
+	// remark has the id of who says it, and the text.
+	Chatter [][2]string
+	// File keeps what has happened, for the next process. Empty: nothing is kept.
+	File string
+	Now  func() time.Time // nil: time.Now
 }
 
 // Member is somebody who uses LinkedIn.
@@ -112,15 +123,27 @@ type Server struct {
 	next     int64
 }
 
-// New makes a server.
+// New makes a server. It panics if its file cannot be read.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{
+	s := &Server{
 		o: o, set: o.Settings, codes: map[string]*grant{}, tokens: map[string]*token{}, renewals: map[string]*token{}, used: map[string]int{},
 		next: 7_012_345_678_900_000_000,
 	}
+	for _, p := range o.Posts {
+		s.posts = append(s.posts, &p)
+	}
+	for _, c := range o.Comments {
+		s.comments = append(s.comments, &c)
+	}
+	if o.File != "" {
+		if err := s.load(); err != nil {
+			panic(fmt.Errorf("read %s: %w", o.File, err))
+		}
+	}
+	return s
 }
 
 // Set changes the settings.
@@ -260,6 +283,13 @@ func (s *Server) fault(r *http.Request) *Fault {
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Method != http.MethodGet || s.set.Consent != "" {
+		defer func() {
+			if err := s.save(); err != nil {
+				panic(err)
+			}
+		}()
+	}
 	path := r.URL.EscapedPath()
 	switch {
 	case path == "/oauth/v2/authorization" && (r.Method == http.MethodGet || r.Method == http.MethodPost):

@@ -1,9 +1,11 @@
 package linkedin_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +108,65 @@ func TestShown(t *testing.T) {
 		if got := linkedin.Shown(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestFile: the next process knows the posts, what others said about them, and the tokens.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	o := linkedin.Options{
+		ClientID: "app", ClientSecret: "app-secret", Back: "/api/back", Members: []linkedin.Member{{ID: "ana1", Name: "Ana Weiss"}},
+		Settings: linkedin.Settings{Reading: true, Consent: "allow", Member: "ana1"}, File: filepath.Join(t.TempDir(), "linkedin.json"),
+		Chatter: [][2]string{{"ben2", "How many came?"}, {"eve3", "Lovely."}, {"kim4", "Where is it?"}},
+		Posts:   []linkedin.Post{{URN: "urn:li:share:1", Activity: "urn:li:activity:2", Author: "urn:li:person:ana1", Text: "Old"}},
+	}
+	ask := func(s *linkedin.Server, method, path, body, token string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if token != "" {
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("LinkedIn-Version", time.Now().UTC().Format("200601"))
+			r.Header.Set("X-Restli-Protocol-Version", "2.0.0")
+		}
+		s.ServeHTTP(w, r)
+		return w
+	}
+	s := linkedin.New(o)
+	scope := "&response_type=code&scope=openid%20profile%20w_member_social%20r_member_social"
+	for back, want := range map[string]int{
+		"http://127.0.0.1:8123/api/back": 302, "http://localhost/api/back": 302, "http://127.0.0.1:8123/api/other": 400,
+		"https://evil.example/api/back": 400, "http://u@127.0.0.1/api/back": 400, "http://127.0.0.1/api/back?x=1": 400,
+	} {
+		if w := ask(s, "GET", "/oauth/v2/authorization?client_id=app&redirect_uri="+url.QueryEscape(back)+scope, "", ""); w.Code != want {
+			t.Errorf("%s: %d, want %d", back, w.Code, want)
+		}
+	}
+	w := ask(s, "GET", "/oauth/v2/authorization?client_id=app&redirect_uri="+url.QueryEscape("http://127.0.0.1:8123/api/back")+scope, "", "")
+	to, err := w.Result().Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = ask(linkedin.New(o), "POST", "/oauth/v2/accessToken", url.Values{
+		"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "client_id": {"app"}, "client_secret": {"app-secret"}, "redirect_uri": {"http://127.0.0.1:8123/api/back"},
+	}.Encode(), "")
+	var got struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || got.Token == "" {
+		t.Fatalf("%v %s", err, w.Body)
+	}
+	w = ask(linkedin.New(o), "POST", "/rest/posts", `{"author":"urn:li:person:ana1","commentary":"New","visibility":"PUBLIC","distribution":{"feedDistribution":"MAIN_FEED"},"lifecycleState":"PUBLISHED"}`, got.Token)
+	urn := w.Header().Get("X-Restli-Id")
+	if w.Code != http.StatusCreated || urn == "" {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	last := linkedin.New(o)
+	w = ask(last, "GET", "/rest/socialActions/"+url.QueryEscape(urn)+"/comments", "", got.Token)
+	if said := w.Body.String(); !strings.Contains(said, "How many came?") && !strings.Contains(said, "Lovely.") && !strings.Contains(said, "Where is it?") {
+		t.Errorf("nobody says anything: %s", said)
+	}
+	if n := len(last.Posts()); n != 2 {
+		t.Errorf("there are %d posts", n)
 	}
 }

@@ -2,6 +2,7 @@ package linkedin
 
 import (
 	"html/template"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,17 +58,36 @@ func (s *Server) Secrets() (list []string) {
 	return list
 }
 
-var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>LinkedIn (simulated)</title>
-<h1>Allow access to your LinkedIn account?</h1><p>The app asks for: {{.scope}}</p>
-<form method="post"><p><label>Member <select name="member">{{range .members}}<option value="{{.ID}}">{{.Name}}</option>{{end}}</select></label></p>
-<button name="answer" value="allow">Allow</button> <button name="answer" value="cancel">Cancel</button></form>
+var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>LinkedIn (simulated)</title>
+<style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:10vh auto;padding:0 1.2rem}
+.note{border:1px solid #c9a227;border-radius:.5rem;padding:.5rem .8rem;font-size:.9em}h1{font-size:1.35rem}
+select,button{font:inherit;padding:.55rem .9rem;border-radius:.5rem;border:1px solid #888}select{width:100%;margin-top:.3rem}
+button[value=allow]{background:#0a66c2;border-color:#0a66c2;color:#fff}li{margin:.2rem 0}</style>
+<p class="note">This is a simulation on this machine. It is not LinkedIn, and nothing leaves your computer.</p>
+<h1>Allow access to your LinkedIn account?</h1><p>Parley asks for:</p><ul>{{range .scopes}}<li>{{.}}</li>{{end}}</ul>
+<form method="post"><p><label>Log in as <select name="member">{{range .members}}<option value="{{.ID}}">{{.Name}}</option>{{end}}</select></label></p>
+<p><button name="answer" value="allow">Allow</button> <button name="answer" value="cancel">Cancel</button></p></form>
 `))
+
+// registered reports whether browsers may be sent to an address.
+func (s *Server) registered(back string) bool {
+	if slices.Contains(s.o.Redirects, back) {
+		return true
+	}
+	u, err := url.Parse(back)
+	if err != nil || s.o.Back == "" || u.Path != s.o.Back || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // authorize is the consent page, and the answer to it.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back := q.Get("redirect_uri")
-	if q.Get("client_id") != s.o.ClientID || !slices.Contains(s.o.Redirects, back) {
+	if q.Get("client_id") != s.o.ClientID || !s.registered(back) {
 		http.Error(w, "Bummer, something went wrong. The redirect_uri does not match the registered value, or the client_id is unknown.", http.StatusBadRequest)
 		return
 	}
@@ -106,7 +126,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	switch _, known := s.member(member); {
 	case answer == "":
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Execute(w, map[string]any{"scope": strings.Join(scopes, ", "), "members": s.o.Members})
+		_ = page.Execute(w, map[string]any{"scopes": scopes, "members": s.o.Members})
 	case answer != "allow":
 		no("user_cancelled_authorize", "The user cancelled the authorization")
 	case !known:

@@ -113,6 +113,10 @@ func (s *Server) create(w http.ResponseWriter, t *token, body map[string]json.Ra
 	p := &Post{URN: "urn:li:share:" + s.id(), Activity: "urn:li:activity:" + s.id(), Author: me, Text: shown, Commentary: commentary, At: s.o.Now()}
 	s.posts = append(s.posts, p)
 	s.counts.Posts++
+	for i := range min(2, len(s.o.Chatter)) {
+		said := s.o.Chatter[(2*len(s.posts)+i)%len(s.o.Chatter)]
+		s.comment("urn:li:person:"+said[0], p.Activity, "", said[1])
+	}
 	w.Header().Set("X-Restli-Id", p.URN)
 	w.WriteHeader(http.StatusCreated)
 }

@@ -52,6 +52,7 @@ func (a account) reads() bool { return slices.Contains(a.Scopes, "r_member_socia
 type pending struct {
 	State string    `json:"state"`
 	Link  string    `json:"link"`
+	Back  string    `json:"back"` // the redirect URI
 	Until time.Time `json:"until"`
 }
 
@@ -290,13 +291,18 @@ func (t *Toolset) Login(ctx context.Context, p parley.Principal, w parley.Worksp
 	if err != nil {
 		return "", err
 	}
+	back, err := t.redirect()
+	if err != nil {
+		return "", err
+	}
 	now := t.o.Now()
 	var open pending
-	if raw, err := v.Get(ctx, p, t.scope(w), pendingName); err == nil && json.Unmarshal([]byte(raw), &open) == nil && now.Add(fresh).Before(open.Until) {
+	if raw, err := v.Get(ctx, p, t.scope(w), pendingName); err == nil && json.Unmarshal([]byte(raw), &open) == nil &&
+		now.Add(fresh).Before(open.Until) && open.Back == back && strings.HasPrefix(open.Link, t.www+"/") {
 		return open.Link, nil
 	}
-	open = pending{State: rand.Text() + rand.Text(), Until: now.Add(lasting)}
-	q := url.Values{"response_type": {"code"}, "client_id": {t.o.ClientID}, "redirect_uri": {t.o.RedirectURI}, "state": {open.State}, "scope": {strings.Join(t.o.Scopes, " ")}}
+	open = pending{State: rand.Text() + rand.Text(), Back: back, Until: now.Add(lasting)}
+	q := url.Values{"response_type": {"code"}, "client_id": {t.o.ClientID}, "redirect_uri": {back}, "state": {open.State}, "scope": {strings.Join(t.o.Scopes, " ")}}
 	open.Link = t.www + "/oauth/v2/authorization?" + strings.ReplaceAll(q.Encode(), "+", "%20")
 	raw, err := json.Marshal(open)
 	if err != nil {
@@ -311,7 +317,8 @@ type Answer struct{ State, Code, Error string }
 // LoggedIn is a login that has ended well.
 type LoggedIn struct {
 	Workspace parley.Workspace
-	Expires   int64 // in seconds
+	Link      string // that began it
+	Expires   int64  // in seconds
 }
 
 func errOver() error {
@@ -326,7 +333,7 @@ func (t *Toolset) Finish(ctx context.Context, p parley.Principal, a Answer, may 
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	w, err := t.begun(ctx, v, p, a.State)
+	w, begun, err := t.begun(ctx, v, p, a.State)
 	if err != nil {
 		return LoggedIn{}, err
 	}
@@ -344,7 +351,7 @@ func (t *Toolset) Finish(ctx context.Context, p parley.Principal, a Answer, may 
 	}
 	// Not cancelled: the code can be used once.
 	ctx = context.WithoutCancel(ctx)
-	g, err := t.token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {a.Code}, "redirect_uri": {t.o.RedirectURI}})
+	g, err := t.token(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {a.Code}, "redirect_uri": {begun.Back}})
 	switch {
 	case errors.Is(err, errNobody):
 		return LoggedIn{}, parley.Errorf(parley.CodeForbidden, "LinkedIn does not accept the answer").WithHint("go back to the conversation and ask again, for a new link")
@@ -362,36 +369,37 @@ func (t *Toolset) Finish(ctx context.Context, p parley.Principal, a Answer, may 
 		return LoggedIn{}, err
 	}
 	defer leave()
-	return LoggedIn{w, g.Expires}, t.store(ctx, v, w, acc)
+	return LoggedIn{w, begun.Link, g.Expires}, t.store(ctx, v, w, acc)
 }
 
 // begun finds the login with a state, and ends it: no other answer is accepted.
-func (t *Toolset) begun(ctx context.Context, v *vault.Vault, p parley.Principal, state string) (parley.Workspace, error) {
+func (t *Toolset) begun(ctx context.Context, v *vault.Vault, p parley.Principal, state string) (parley.Workspace, pending, error) {
 	list, err := v.List(ctx, p)
 	if err != nil {
-		return "", err
+		return "", pending{}, err
 	}
 	for _, e := range list {
 		if e.Name != pendingName || e.App != t.o.App || state == "" {
 			continue
 		}
-		found, live, err := t.end(ctx, v, p, e.Workspace, state)
+		open, err := t.end(ctx, v, p, e.Workspace, state)
 		switch {
 		case err != nil:
-			return "", err
-		case found && live:
-			return e.Workspace, nil
-		case found:
-			return "", errOver()
+			return "", pending{}, err
+		case open.State != "" && t.o.Now().Before(open.Until):
+			return e.Workspace, open, nil
+		case open.State != "":
+			return "", pending{}, errOver()
 		}
 	}
-	return "", errOver()
+	return "", pending{}, errOver()
 }
 
-func (t *Toolset) end(ctx context.Context, v *vault.Vault, p parley.Principal, w parley.Workspace, state string) (found, live bool, err error) {
+// end removes a login that has begun, if it has the state. The zero value: it has another.
+func (t *Toolset) end(ctx context.Context, v *vault.Vault, p parley.Principal, w parley.Workspace, state string) (open pending, err error) {
 	leave, err := t.enter(ctx, "login", w)
 	if err != nil {
-		return false, false, err
+		return open, err
 	}
 	defer leave()
 	raw, err := v.Get(ctx, p, t.scope(w), pendingName)
@@ -399,13 +407,44 @@ func (t *Toolset) end(ctx context.Context, v *vault.Vault, p parley.Principal, w
 		if parley.CodeOf(err) == parley.CodeNotFound {
 			err = nil
 		}
-		return false, false, err
+		return open, err
 	}
-	var open pending
 	if json.Unmarshal([]byte(raw), &open) != nil || open.State != state {
-		return false, false, nil
+		return pending{}, nil
 	}
-	return true, t.o.Now().Before(open.Until), v.Remove(ctx, p, t.scope(w), pendingName)
+	return open, v.Remove(ctx, p, t.scope(w), pendingName)
+}
+
+// Account is what is known of a person's login.
+type Account struct {
+	In      bool      // somebody is logged in
+	Since   time.Time // zero: nobody is
+	Expires time.Time // zero: it is not known
+	By      string    // the user who logged in
+}
+
+// Account says whether a person is logged in, without asking LinkedIn. The caller must have
+// checked who may know.
+func (t *Toolset) Account(ctx context.Context, w parley.Workspace) (Account, error) {
+	if err := t.ready(); err != nil {
+		return Account{}, err
+	}
+	if _, err := t.person(w); err != nil {
+		return Account{}, err
+	}
+	v, err := t.vault()
+	if err != nil {
+		return Account{}, err
+	}
+	switch a, err := t.load(ctx, v, w); {
+	case errors.Is(err, errNobody):
+		return Account{}, nil
+	case err != nil:
+		return Account{}, err
+	case a.Expires.IsZero() || t.o.Now().Before(a.Expires) || a.Refresh != "":
+		return Account{true, a.Since, a.Expires, a.By}, nil
+	}
+	return Account{}, nil
 }
 
 // Logout forgets the account of a person. LinkedIn cannot be asked to revoke it; the member does

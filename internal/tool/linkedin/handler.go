@@ -1,6 +1,7 @@
 package linkedin
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -19,6 +20,8 @@ type CallbackOptions struct {
 	Fail func(w http.ResponseWriter, err error)
 	// May reports why a user may not use a workspace (any more). Nil: it is not asked.
 	May func(parley.Principal, parley.Workspace) error
+	// Done is told that a login has ended well, so that what waits for it goes on. Nil: nobody is.
+	Done func(ctx context.Context, p parley.Principal, in LoggedIn)
 }
 
 // Callback is the page to which LinkedIn redirects the browser. It answers
@@ -38,6 +41,9 @@ func (t *Toolset) Callback(o CallbackOptions) http.Handler {
 		if err != nil {
 			o.Fail(w, err)
 			return
+		}
+		if o.Done != nil {
+			o.Done(context.WithoutCancel(r.Context()), p, in) // the browser may be gone
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "expires_in": in.Expires})

@@ -68,6 +68,9 @@ type Options struct {
 	// ClientID and the other two are those of the app in LinkedIn's developer portal. Without
 	// them the tools answer that LinkedIn is not set up.
 	ClientID, ClientSecret, RedirectURI string
+	// Base returns the server's URL for browsers. Below it is the callback, if RedirectURI is
+	// empty. Nil: RedirectURI is needed.
+	Base func() (string, error)
 	// Version is the version of the API, such as 202610. Empty: that of the last month. If it
 	// is not active, others are tried.
 	Version string
@@ -156,11 +159,20 @@ func (t *Toolset) Close() { t.client.CloseIdleConnections() }
 
 // ready says what is not set up.
 func (t *Toolset) ready() error {
-	if t.o.ClientID != "" && t.o.ClientSecret != "" && t.o.RedirectURI != "" {
+	if t.o.ClientID != "" && t.o.ClientSecret != "" && (t.o.RedirectURI != "" || t.o.Base != nil) {
 		return nil
 	}
 	return parley.Errorf(parley.CodeUnavailable, "LinkedIn is not set up here").
 		WithHint("the operator must set LINKEDIN_CLIENT_ID, LINKEDIN_CLIENT_SECRET and LINKEDIN_REDIRECT_URI")
+}
+
+// redirect is where LinkedIn sends browsers back to.
+func (t *Toolset) redirect() (string, error) {
+	if t.o.RedirectURI != "" {
+		return t.o.RedirectURI, nil
+	}
+	base, err := t.o.Base()
+	return strings.TrimSuffix(base, "/") + CallbackPath, err
 }
 
 // person returns the person whose workspace it is.
