@@ -312,6 +312,16 @@ export interface Client {
   read(id: string, signal?: AbortSignal): Promise<unknown>;
   /** Whether the server asks for a key, so that a plain URL is not enough. */
   locked(): boolean;
+  /** Another request of the API: the JSON of its answer. */
+  request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
+  /** The bytes at an address of the API. */
+  download(path: string, signal?: AbortSignal): Promise<Blob>;
+}
+
+export interface RequestOptions {
+  body?: unknown;
+  key?: string;
+  signal?: AbortSignal | undefined;
 }
 
 /** How many pages of a session's resources are read. */
@@ -330,7 +340,7 @@ function nextOf(page: unknown): string {
 }
 
 export function createClient(base: string, fetcher: Fetch = (input, init) => fetch(input, init), locked = () => false, slots = new Slots()): Client {
-  async function call(method: string, path: string, options: { body?: unknown; key?: string; signal?: AbortSignal | undefined } = {}) {
+  async function call(method: string, path: string, options: RequestOptions = {}) {
     const headers: Record<string, string> = { Accept: "application/json" };
     if (options.body !== undefined) headers["Content-Type"] = "application/json";
     if (options.key) headers["Idempotency-Key"] = options.key;
@@ -361,10 +371,13 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     }
   }
   const id = encodeURIComponent;
-  async function bytesOf(artifact: string, signal?: AbortSignal): Promise<Response> {
-    const response = await fetcher(`${base}v1/artifacts/${id(artifact)}`, { signal: signal ?? null, credentials: "same-origin" });
+  async function answerOf(path: string, signal?: AbortSignal): Promise<Response> {
+    const response = await fetcher(base + path, { signal: signal ?? null, credentials: "same-origin" });
     if (!response.ok) throw await errorOf(response);
     return response;
+  }
+  async function bytesOf(artifact: string, signal?: AbortSignal): Promise<Response> {
+    return answerOf(`v1/artifacts/${id(artifact)}`, signal);
   }
   /** Reads the pages of a list of resources. */
   const resourcesAt = async (path: string, signal: AbortSignal | undefined): Promise<ResourceList> => {
@@ -449,5 +462,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       return { url, revoke: () => URL.revokeObjectURL(url) };
     },
     locked,
+    request: call,
+    download: async (path, signal) => (await answerOf(path, signal)).blob(),
   };
 }

@@ -8,6 +8,7 @@ import remarkGfm from "remark-gfm";
 
 import { cut, piecesOf, uncut, type Piece } from "./blocks.ts";
 import { Boundary } from "./boundary.tsx";
+import { Highlighted } from "./code/Highlighted.tsx";
 import { CopyButton } from "./copy.tsx";
 import { leadsPlugin, LeadsContext, type Lead } from "./leads.ts";
 import { LongText } from "./long-text.tsx";
@@ -186,7 +187,7 @@ function CodeBlock({ text, language }: { text: string; language: string }) {
       </div>
       <pre className="overflow-x-auto px-4 py-3 font-mono text-[13px] leading-relaxed" tabIndex={0} aria-label={`Code${language ? `, ${language.slice(0, 40)}` : ""}`} role="region">
         <code>
-          <LongText text={shown} />
+          <Highlighted text={shown} language={language} />
         </code>
       </pre>
     </div>

@@ -1,0 +1,113 @@
+// The workspaces: the folders that sessions work in, and their files.
+
+import type { Client } from "./client.ts";
+
+export interface WorkspaceInfo {
+  app: string;
+  /** "vault", or "shared/handbook" of one that several may use. */
+  name: string;
+  /** own: the user's; shared: the app's users share it; granted: given to the user, one of several such as persons. */
+  kind: "own" | "shared" | "granted";
+  read_only?: boolean;
+  /** Sessions that name no workspace get it. */
+  default?: boolean;
+}
+
+export interface FileEntry {
+  path: string;
+  kind: "file" | "folder" | "link" | "other";
+  size?: number;
+  modified?: string;
+  ignored?: boolean;
+}
+
+export interface FileTree {
+  entries: FileEntry[] | null;
+  /** What to ask for next; not there after the last page. */
+  next?: string;
+}
+
+export interface FileInfo {
+  path: string;
+  version: string;
+  size: number;
+  modified: string;
+  media_type: string;
+}
+
+export interface FileContent extends FileInfo {
+  /** Not there if the file is not text. */
+  text?: string;
+  line?: number;
+  lines?: number;
+  /** The line after the text; not there at the end of the file. */
+  next_line?: number;
+  /** A line was too long, so not all of it is in the text. */
+  cut?: boolean;
+}
+
+/** A workspace of an app. */
+export interface Space {
+  app: string;
+  name: string;
+}
+
+export interface TreeOptions {
+  depth?: number;
+  after?: string;
+  limit?: number;
+  ignored?: boolean;
+}
+
+export class Workspaces {
+  readonly #client: Client;
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  #query(space: Space, more: Readonly<Record<string, string | number | boolean | undefined>> = {}): string {
+    const q = new URLSearchParams({ app: space.app, workspace: space.name });
+    for (const [name, value] of Object.entries(more)) if (value !== undefined && value !== "" && value !== false) q.set(name, String(value));
+    return q.toString();
+  }
+
+  async list(app: string, signal?: AbortSignal): Promise<WorkspaceInfo[]> {
+    const got = (await this.#client.request("GET", `v1/workspaces?app=${encodeURIComponent(app)}`, { signal })) as { workspaces?: WorkspaceInfo[] | null } | undefined;
+    return got?.workspaces ?? [];
+  }
+
+  /** A page of what is in a folder; "" is the whole workspace. */
+  async tree(space: Space, path: string, options: TreeOptions = {}, signal?: AbortSignal): Promise<FileTree> {
+    return (await this.#client.request("GET", `v1/workspaces/tree?${this.#query(space, { path, ...options })}`, { signal })) as FileTree;
+  }
+
+  async read(space: Space, path: string, line?: number, signal?: AbortSignal): Promise<FileContent> {
+    return (await this.#client.request("GET", `v1/workspaces/file?${this.#query(space, { path, line })}`, { signal })) as FileContent;
+  }
+
+  /** Writes a file that has the version; without one there must be no such file. conflict: it has another. */
+  async write(space: Space, path: string, text: string, version: string | undefined): Promise<FileInfo> {
+    return (await this.#client.request("PUT", `v1/workspaces/file?${this.#query(space, { path })}`, { body: { text, ...(version !== undefined && { version }) } })) as FileInfo;
+  }
+
+  async remove(space: Space, path: string, version: string): Promise<void> {
+    await this.#client.request("DELETE", `v1/workspaces/file?${this.#query(space, { path, version })}`);
+  }
+
+  async move(space: Space, path: string, to: string, version: string): Promise<FileInfo> {
+    return (await this.#client.request("POST", `v1/workspaces/file/move?${this.#query(space, { path })}`, { body: { to, version } })) as FileInfo;
+  }
+
+  /** The address of a file's content. */
+  address(space: Space, path: string, inline = false): string {
+    return `${this.#client.base}v1/workspaces/content?${this.#query(space, { path, inline })}`;
+  }
+
+  /** A file's content as an object URL of a type; revoke() releases it. */
+  async fetched(space: Space, path: string, type: string | undefined, signal?: AbortSignal): Promise<{ url: string; revoke(): void }> {
+    const blob = await this.#client.download(`v1/workspaces/content?${this.#query(space, { path })}`, signal);
+    const url = URL.createObjectURL(type ? new Blob([blob], { type }) : blob);
+    return { url, revoke: () => URL.revokeObjectURL(url) };
+  }
+}
