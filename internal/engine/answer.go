@@ -59,7 +59,8 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 			WithHint("the turn went on without an answer; send a message to ask again")
 	}
 	if len(in.Choices) > 0 && !slices.Contains(in.Choices, c.Choice) {
-		return row, parley.Errorf(parley.CodeInvalid, "choice is %q", c.Choice).WithField("choice").WithHint("one of %v", in.Choices)
+		return row, parley.Errorf(parley.CodeInvalid, "%q is no choice of this %s", c.Choice, in.Kind).WithField("choice").
+			WithHint("the choices are %s", strings.Join(in.Choices, ", "))
 	}
 	if err := checkAnswers(in, c.Answer); err != nil {
 		return row, err

@@ -185,6 +185,8 @@ func TestPermission(t *testing.T) {
 				}
 				if err := answer(parley.Answer{Choice: "perhaps"}); code(err) != parley.CodeInvalid {
 					t.Errorf("a choice that is none: %v", err)
+				} else if e, ok := errors.AsType[*parley.Error](err); !ok || e.Hint != "the choices are allow, allow_session, deny" {
+					t.Errorf("the choices are not listed: %v", err)
 				}
 				if err := answer(parley.Answer{Choice: parley.ChoiceAllow, Input: []byte(`{"txt":1}`)}); code(err) != parley.CodeInvalid {
 					t.Errorf("an edited input that does not fit: %v", err)

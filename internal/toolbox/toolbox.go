@@ -34,6 +34,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -266,6 +267,13 @@ func (b *Box) Check(name string, input json.RawMessage) *parley.Error {
 		input = json.RawMessage(`{}`)
 	}
 	if wrong := t.in.check(input); len(wrong) > 0 {
+		// Arguments that are not JSON arrive here as a string.
+		var text string
+		if json.Unmarshal(input, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
+			if err := json.Unmarshal([]byte(text), new(any)); err != nil {
+				wrong[0].what = "is not JSON: " + err.Error()
+			}
+		}
 		return parley.Errorf(parley.CodeInvalid, "the input of %s does not fit its schema:\n%s", name, lines(wrong)).
 			WithHint("call %s again with an input that fits", name).WithField(wrong[0].at)
 	}

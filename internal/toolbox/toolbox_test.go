@@ -132,6 +132,8 @@ func TestCheckNamesEverythingAtOnce(t *testing.T) {
 				"- /at: is a number, expected a string\n- /at: is a number, expected null",
 		},
 		{"not an object", `[]`, "the input of find does not fit its schema:\n- (the whole): is an array, expected an object"},
+		{"a text", `"query"`, "the input of find does not fit its schema:\n- (the whole): is a string, expected an object"},
+		{"what a model wrote instead of JSON", `"{\"query\": \"x\""`, "the input of find does not fit its schema:\n- (the whole): is not JSON: unexpected end of JSON input"},
 		{"cut off", `{"query":`, "the input of find does not fit its schema:\n- (the whole): is not JSON: unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

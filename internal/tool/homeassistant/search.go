@@ -235,8 +235,12 @@ func (x *Index) nearest(written string) []Entity {
 			all = append(all, near{e: e, off: best})
 		}
 	}
-	// A matched word counts as much as similar letters.
-	hits, _ := x.Search(Query{Text: written, Limit: most})
+	// A matched word counts as much as similar letters. The domain does not: everything in it would match.
+	text := written
+	if hasDomain {
+		text = object
+	}
+	hits, _ := x.Search(Query{Text: text, Limit: most})
 	for i, h := range hits {
 		if at := slices.IndexFunc(all, func(n near) bool { return n.e.ID == h.ID }); at < 0 {
 			all = append(all, near{e: h.Entity, off: tooFar, rank: i})
