@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,6 +269,25 @@ func TestBelievable(t *testing.T) {
 	}
 	if len(states) < 100 || len(domains) < 30 {
 		t.Errorf("got %d entities of %d domains, want 100 of 30", len(states), len(domains))
+	}
+}
+
+// TestZoneCountsPersons: the state of the zone of a house is how many persons are at home.
+func TestZoneCountsPersons(t *testing.T) {
+	t.Parallel()
+	midnight := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	for hour := range 24 {
+		now := midnight.Add(time.Duration(hour)*time.Hour + 59*time.Minute) // every change is over
+		h, _ := house(t, homeassistant.Options{Token: "tok", Days: 2, Now: func() time.Time { return now }})
+		home := 0
+		for _, id := range []string{"person.ana", "person.bruno"} {
+			if h.Reported(id) == "home" {
+				home++
+			}
+		}
+		if got := h.Reported("zone.home"); got != strconv.Itoa(home) {
+			t.Errorf("at %d:59 the zone has %s, and %d persons are at home", hour, got, home)
+		}
 	}
 }
 

@@ -282,7 +282,7 @@ func furniture() []furnished {
 			{id: "person.ana", name: "Ana", state: "home", attrs: attrs{"user_id": userAna.id, "device_trackers": []any{"device_tracker.ana_phone"}}, days: []daily{at(8, 9, "not_home"), at(17, 1, "home")}},
 			{id: "person.bruno", name: "Bruno", state: "home", days: []daily{at(7, 30, "not_home"), at(18, 12, "home")}},
 		}},
-		{device{platform: "zone"}, []plan{{id: "zone.home", name: "Home", state: "2", attrs: attrs{"latitude": homeLatitude, "longitude": homeLongitude, "radius": 100, "passive": false}}}},
+		{device{platform: "zone"}, []plan{{id: "zone.home", name: "Home", state: "2", attrs: attrs{"latitude": homeLatitude, "longitude": homeLongitude, "radius": 100, "passive": false}, days: []daily{at(7, 30, "1"), at(8, 9, "0"), at(17, 1, "1"), at(18, 12, "2")}}}}, // how many persons are at home
 		{device{platform: "input_boolean"}, []plan{{id: "input_boolean.guest_mode", name: "Guest mode", state: "off"}, {id: "input_boolean.holiday", name: "Holiday", state: "off"}}},
 		{device{platform: "input_number"}, []plan{{id: "input_number.night_brightness", name: "Night brightness", unit: "%", state: "20", attrs: attrs{"min": 0, "max": 100, "step": 5, "mode": "slider"}}}},
 		{device{platform: "input_select"}, []plan{{id: "input_select.house_mode", name: "House mode", state: "home", attrs: attrs{"options": []any{"home", "away", "night"}}}}},
