@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -206,7 +207,7 @@ func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entra
 	scripted := true
 	for _, a := range h.apps {
 		list = append(list, a.Name)
-		if m, err := h.engine.Model(a.Model); err == nil {
+		if m, err := h.engine.Model(a.Model); err == nil && !slices.Contains(models, m.Name) {
 			models = append(models, m.Name)
 			scripted = scripted && m.Scripted
 		}
