@@ -294,6 +294,9 @@ type ToolStarted struct {
 	Run      RunBy           `json:"run,omitempty"`      // who runs it, see ToolDecl
 	Claim    *Claim          `json:"claim,omitempty"`    // for RunClient: the client that claimed it
 	Web      bool            `json:"web,omitempty"`      // the result holds what strangers wrote, see ToolDecl
+	// Subject says what the call is about, see ToolDecl. It is empty if the tool declares none, if it
+	// is long, and if secrets were taken out of the input.
+	Subject string `json:"subject,omitempty"`
 }
 
 // Claim says which client has claimed a call. The client may report until the call's deadline.

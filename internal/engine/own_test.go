@@ -31,9 +31,10 @@ const (
 
 // folder is a workspace whose tool "write" writes text to a file. It outlives crashes.
 type folder struct {
-	t      *testing.T
-	effect parley.Effect
-	own    bool
+	t       *testing.T
+	effect  parley.Effect
+	own     bool
+	subject string
 
 	mu    sync.Mutex
 	files []string
@@ -42,7 +43,7 @@ type folder struct {
 
 func (f *folder) Tools(context.Context) ([]parley.ToolDecl, error) {
 	return []parley.ToolDecl{{
-		Name: "write", Description: "Write.", Effect: f.effect, WorkspaceOwn: f.own, KeyTTL: parley.Duration(time.Hour),
+		Name: "write", Description: "Write.", Effect: f.effect, WorkspaceOwn: f.own, Subject: f.subject, KeyTTL: parley.Duration(time.Hour),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
 	}}, nil
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -146,6 +147,66 @@ func TestUnknownNamesItsSubject(t *testing.T) {
 			t.Errorf("the text is %q", got)
 		}
 	})
+}
+
+// TestStartedSaysWhatItIsAbout: who reads the log need not guess what a call is about. What was taken
+// out of the input is not in the subject either.
+func TestStartedSaysWhatItIsAbout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		effect parley.Effect
+		text   string
+		edited string
+		want   string
+	}{
+		"a write":            {parley.EffectWrite, "hi", "", "hi"},
+		"a read":             {parley.EffectRead, "hi", "", "hi"},
+		"an edited write":    {parley.EffectWrite, "hi", "hello", "hello"},
+		"a long one":         {parley.EffectWrite, strings.Repeat("hi ", 200), "", ""},
+		"one with a secret":  {parley.EffectWrite, ownText, "", ""},
+		"a secret edited in": {parley.EffectWrite, "hi", ownText, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := &folder{t: t, effect: c.effect, own: true, subject: "{text}"}
+				app := f.app(func(a *parley.App) {
+					verdict := parley.Allow
+					if c.edited != "" {
+						verdict = parley.Ask
+					}
+					a.Policy.Rules = []parley.Rule{{Verdict: verdict, Tool: "write"}}
+				})
+				r := enginetest.New(t, writes(c.text, 1), app, f.in)
+				defer r.Close()
+				s := r.Session()
+				turn := r.Await(r.Send(s.ID, "go").ID)
+				if c.edited != "" {
+					raw, err := json.Marshal(map[string]string{"text": c.edited})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := r.Engine.Answer(ctx, enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow, Input: raw}}); err != nil {
+						t.Fatal(err)
+					}
+					r.Await(turn.ID)
+				}
+				var got []string
+				for _, ev := range r.Log(s.ID) {
+					if ev.Type == "tool.started" {
+						var d parley.ToolStarted
+						if err := json.Unmarshal(ev.Data, &d); err != nil {
+							t.Fatal(err)
+						}
+						got = append(got, d.Subject)
+					}
+				}
+				if want := []string{c.want}; !slices.Equal(got, want) || len(f.written()) != 1 {
+					t.Errorf("the subjects are %q, want %q; %d files", got, want, len(f.written()))
+				}
+			})
+		})
+	}
 }
 
 func asking(a *parley.App) {

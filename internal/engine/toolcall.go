@@ -184,8 +184,16 @@ func (s *session) starting(box *toolbox.Box, c *parley.Tool, decl parley.ToolDec
 	if c.Granted && !c.Consumed {
 		begun.Grant = c.Asked
 	}
+	if !begun.Redacted && decl.Subject != "" { // outside its field, a secret may not be recognized
+		if subject := wishOf(box, decl, effect, input).Subject; len(subject) <= maxSubject {
+			begun.Subject = subject
+		}
+	}
 	return begun
 }
+
+// maxSubject limits the subject of a call in the log, in bytes. A longer one is left out.
+const maxSubject = 300
 
 func verdict2outcome(v parley.Verdict) parley.Outcome {
 	if v == parley.Deny {

@@ -994,6 +994,7 @@ export interface ToolStarted {
   run?: RunBy; // who runs it, see ToolDecl
   claim?: Claim; // for RunClient: the client that claimed it
   web?: boolean; // the result holds what strangers wrote, see ToolDecl
+  subject?: string;
 }
 
 /** Claim says which client has claimed a call. The client may report until the call's deadline. */

@@ -69,7 +69,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
  */
 function awaited(writes: readonly ToolStarted[], at: string): string {
   const late = writes.filter((w) => Date.parse(w.deadline) > Date.parse(at));
-  return late.map((w) => `; what became of ${nameOf(w.name, w.input)} is being found out, which may take until shortly after ${clockExact(w.deadline)}`).join("");
+  return late.map((w) => `; what became of ${nameOf(w)} is being found out, which may take until shortly after ${clockExact(w.deadline)}`).join("");
 }
 
 /** All that a server asks of a model. */

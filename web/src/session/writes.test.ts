@@ -37,6 +37,11 @@ test("a permission that was given says nothing about the outcome", () => {
   expect(writesOf(events)[0]?.state).toBe("open");
 });
 
+test("a tool's own word of what its call is about comes before its input", () => {
+  const events = log(["tool.started", { call: "a", name: "write_file", input: { content: "there were five", path: "harvest.txt" }, subject: "harvest.txt", effect: "write", attempt: 1, deadline: until }]);
+  expect(writesOf(events)[0]?.name).toBe("write_file (harvest.txt)");
+});
+
 test("a long or hostile subject stays one short line", () => {
   const [w] = writesOf(log(started("a", "mail", { to: "ana\n\u202eevil", text: "x".repeat(5000) })));
   expect(w?.name.length).toBeLessThan(90);

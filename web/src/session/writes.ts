@@ -1,11 +1,11 @@
 // What became of a turn's calls with effects: which were done, and which may have been.
 
-import type { Event, Outcome } from "../api/types.gen.ts";
+import type { Event, Outcome, ToolStarted } from "../api/types.gen.ts";
 import { clock, clockExact } from "../ui/text.ts";
 import { oneLine } from "../ui/tame.ts";
 
 export interface Write {
-  /** Its tool and the plain values of its input: "add_contact (Uwe)". */
+  /** Its tool and what it is about: "add_contact (Uwe)". */
   name: string;
   tool: string;
   sentAt: string;
@@ -27,8 +27,8 @@ export function writesOf(events: readonly Event[]): Write[] {
     if ((e.v ?? 0) > 0 || !e.data) continue;
     switch (e.type) {
       case "tool.started": {
-        const { call, name, input, effect, deadline } = e.data;
-        if (effect !== "read") writes.set(call, { name: nameOf(name, input), tool: name, sentAt: e.time, deadline, state: "open" });
+        const { call, name, effect, deadline } = e.data;
+        if (effect !== "read") writes.set(call, { name: nameOf(e.data), tool: name, sentAt: e.time, deadline, state: "open" });
         break;
       }
       case "tool.ended": {
@@ -53,11 +53,11 @@ export function writesOf(events: readonly Event[]): Write[] {
 
 const after = (outcome: Outcome): Write["state"] => (outcome === "ok" ? "done" : outcome === "unknown" ? "unknown" : "none");
 
-/** A call by its tool and the plain values of its input. */
-export function nameOf(tool: string, input: unknown): string {
+/** A call by its tool and what it is about. If its tool does not say that, these are the plain values of its input. */
+export function nameOf({ name, input, subject }: Pick<ToolStarted, "name" | "input" | "subject">): string {
   const values = typeof input === "object" && input !== null ? Object.values(input) : [];
-  const subject = oneLine(values.filter((v) => typeof v === "string" || typeof v === "number").join(", "), longestSubject);
-  return subject === "" ? tool : `${tool} (${subject})`;
+  const about = oneLine(subject ?? values.filter((v) => typeof v === "string" || typeof v === "number").join(", "), longestSubject);
+  return about === "" ? name : `${name} (${about})`;
 }
 
 /** Where a server stopped: the calls that it had sent, and whose outcome is not known yet. Starting over could repeat them. */

@@ -182,7 +182,7 @@ export function factsOf(i: Interaction, events: readonly Event[] | undefined): s
     if (e.seq === 0 || !e.data) continue;
     if (e.type === "tool.started" && e.data.call === i.call) {
       const attempt = e.data.attempt > 1 ? `, attempt ${e.data.attempt}` : "";
-      facts.push(`${nameOf(e.data.name, e.data.input)} was begun at ${clockExact(e.time)}${attempt}.`);
+      facts.push(`${nameOf(e.data)} was begun at ${clockExact(e.time)}${attempt}.`);
     } else if (e.type === "tool.ended" && e.data.call === i.call) {
       const why = e.data.error && !i.text?.includes(e.data.error.message) ? `: ${e.data.error.message}` : "";
       facts.push(`By ${clockExact(e.time)} nobody could say whether it took effect${why}.`);
