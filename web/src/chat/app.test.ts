@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { createClient } from "../api/client.ts";
 import { FakeParley } from "../testing/fake.ts";
+import { followApp } from "./follow.ts";
 import { Listed } from "./listed.ts";
 
 let server: FakeParley;
@@ -68,4 +69,23 @@ test("an app that is no longer served says so, and comes back", async () => {
   [status, app] = [200, was];
   await chat.refreshApp();
   expect(now().refused).toBeUndefined();
+});
+
+test("a page that nobody touches notices that its app was mended, while it can be seen", async () => {
+  let seen = true;
+  const end = followApp(chat, () => seen);
+  app = { ...app, notices: ["This app has mistakes"] };
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(now().app?.notices).toEqual(["This app has mistakes"]);
+  app = changed;
+  seen = false;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(now().app?.notices, "nobody sees it").toEqual(["This app has mistakes"]);
+  seen = true;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(now().app).toEqual(changed);
+  const reads = read();
+  end();
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(read()).toBe(reads);
 });

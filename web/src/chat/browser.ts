@@ -1,6 +1,7 @@
 // How the page relates to the browser: its URL, its tabs, the network.
 
 import { onVisibility } from "../ui/visibility.ts";
+import { followApp } from "./follow.ts";
 import { showCard } from "./interaction/reveal.ts";
 import type { Chat } from "./chat.ts";
 
@@ -64,7 +65,11 @@ export function connectBrowser(chat: Chat): void {
     () => chat.visible(false),
     () => chat.visible(true),
   );
-  addEventListener("pagehide", () => chat.close());
+  const unfollow = followApp(chat);
+  addEventListener("pagehide", () => {
+    unfollow();
+    chat.close();
+  });
   addEventListener("pageshow", (e) => {
     if (e.persisted) location.reload(); // from the back-forward cache, with its connection closed
   });

@@ -151,7 +151,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   /**
    * Reads the app, whose files may have changed: at the start, when somebody comes back to the page,
-   * and after each turn. Nothing announces a change.
+   * after each turn, and every now and then (follow.ts). Nothing announces a change.
    */
   async refreshApp(): Promise<void> {
     if (this.#appAway) return this.#appAway;
