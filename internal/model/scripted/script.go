@@ -301,13 +301,25 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 		return []parley.Part{{Type: parley.PartText, Text: "That did not happen: " + withheld + "."}}, nil
 	}
 	if len(parts) == 0 {
-		parts = []parley.Part{{Type: parley.PartText, Text: noMeans}}
+		parts = []parley.Part{{Type: parley.PartText, Text: r.lacks()}}
 	}
 	return parts, nil
 }
 
 // noMeans is the reply when a turn may not do what a rule requires.
 const noMeans = "I cannot look this up now: this turn may use no more tools or agents."
+
+// lacks is that reply, where the rule says what it requires. Why that is missing is not known here:
+// the turn may have used up its budget, or an MCP server may not have started yet.
+func (r *rule) lacks() string {
+	switch {
+	case len(r.Call) > 0:
+		return "I cannot do this now: the tool " + r.Call[0].Tool + " is not available in this turn."
+	case r.Handoff.To != "":
+		return "I cannot do this now: the agent " + r.Handoff.To + " is not available in this turn."
+	}
+	return noMeans
+}
 
 // eachText replaces the texts within a value.
 func eachText(v any, f func(string) any) any {

@@ -184,7 +184,7 @@ func TestAScriptOfAUsersOwn(t *testing.T) {
 		},
 		"nothing is offered": {
 			seam.Request{Messages: []parley.Message{user("Stripe?")}},
-			[]parley.Part{text("I cannot look this up now: this turn may use no more tools or agents.")},
+			[]parley.Part{text("I cannot do this now: the tool look_up is not available in this turn.")},
 		},
 		"own results": {
 			seam.Request{Messages: []parley.Message{user("Stripe?"), assistant(call("a")), results(result("a"))}},
