@@ -22,7 +22,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -93,8 +92,8 @@ type Server struct {
 	streams wire.Streams
 	heavy   fair.Turns
 
-	mu      sync.Mutex
-	imports map[parley.Principal]int
+	imports gate
+	writes  gate          // of files, with large bodies
 	unpack  chan struct{} // held while an archive is unpacked and appended
 }
 
@@ -113,7 +112,8 @@ func New(o Options) *Server {
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()
-	s := &Server{o: o, mux: http.NewServeMux(), imports: map[parley.Principal]int{}, unpack: make(chan struct{}, 1)}
+	s := &Server{o: o, mux: http.NewServeMux(), unpack: make(chan struct{}, 1)}
+	s.imports.max, s.imports.each, s.writes.max, s.writes.each = maxImports, maxUserImports, maxWrites, maxUserWrites
 	s.heavy.Slots, s.heavy.Queued = heavySlots(), maxUserWaiting
 	s.streams.Max, s.streams.Each, s.streams.Told = o.MaxStreams, o.MaxUserStreams, o.Streams
 	s.huma = humago.New(routes{s}, huma.Config{
@@ -218,6 +218,8 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h, "socket")
 	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
+	case http.MethodPut + " " + filePath:
+		h = r.s.writing(h)
 	case http.MethodPost + " " + importPath:
 		h = r.s.importing(h)
 	}

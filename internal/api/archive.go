@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -48,28 +49,52 @@ func (s *Server) importing(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (s *Server) beginImport(p parley.Principal) (done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := 0
-	for _, n := range s.imports {
-		all += n
-	}
+	done, mine, all := s.imports.enter(p)
 	switch {
-	case s.imports[p] >= maxUserImports && p != parley.Local:
+	case mine:
 		return nil, parley.Errorf(parley.CodeRateLimited, "another import of yours is in progress").
 			WithHint("import one archive at a time").WithRetry(5 * time.Second)
-	case all >= maxImports:
-		return nil, parley.Errorf(parley.CodeUnavailable, "%d imports are in progress, which is this server's limit", all).
+	case all:
+		return nil, parley.Errorf(parley.CodeUnavailable, "%d imports are in progress, which is this server's limit", maxImports).
 			WithHint("try again in a moment").WithRetry(5 * time.Second)
 	}
-	s.imports[p]++
+	return done, nil
+}
+
+// gate limits how many requests with large bodies are received at once.
+type gate struct {
+	max, each int // of all users, and of one; [parley.Local] may have all
+
+	mu sync.Mutex
+	by map[parley.Principal]int
+}
+
+// enter lets a request of p in until done. mine and all say that p has, or all users have, as many
+// as they may; then done is nil.
+func (g *gate) enter(p parley.Principal) (done func(), mine, all bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, of := range g.by {
+		n += of
+	}
+	switch {
+	case g.by[p] >= g.each && p != parley.Local:
+		return nil, true, false
+	case n >= g.max:
+		return nil, false, true
+	}
+	if g.by == nil {
+		g.by = map[parley.Principal]int{}
+	}
+	g.by[p]++
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.imports[p]--; s.imports[p] == 0 {
-			delete(s.imports, p)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.by[p]--; g.by[p] == 0 {
+			delete(g.by, p)
 		}
-	}, nil
+	}, false, false
 }
 
 type importInput struct {

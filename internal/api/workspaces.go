@@ -83,7 +83,39 @@ const (
 	maxTreeBytes = 512 << 10 // about the most bytes of a page of a tree
 	// maxWriteBody is the most bytes of a write: a file of [userfiles.MaxWrite] in base64.
 	maxWriteBody = userfiles.MaxWrite/3*4 + 4<<10
+
+	filePath = "/v1/workspaces/file"
+
+	// maxWrites limits the large writes that are received at once, which are in memory;
+	// maxUserWrites is the share of one user.
+	maxWrites     = 8
+	maxUserWrites = 2
+	largeWrite    = 256 << 10
 )
+
+// writing refuses a large write before its body is read, if enough are being received.
+func (s *Server) writing(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := s.o.Principal(r.Context())
+		if err != nil || r.ContentLength >= 0 && r.ContentLength <= largeWrite {
+			next(w, r) // which reports an error
+			return
+		}
+		done, mine, all := s.writes.enter(p)
+		switch {
+		case mine:
+			err = parley.Errorf(parley.CodeRateLimited, "%d large files of yours are being written", maxUserWrites).WithHint("write one after the other").WithRetry(time.Second)
+		case all:
+			err = parley.Errorf(parley.CodeUnavailable, "%d large files are being written, which is this server's limit", maxWrites).WithHint("try again in a moment").WithRetry(time.Second)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		defer done()
+		next(w, r)
+	}
+}
 
 // at is a workspace, and who asks.
 func (s *Server) at(ctx context.Context, p parley.Principal, in WorkspaceParam) userfiles.At {
@@ -121,13 +153,13 @@ func (s *Server) workspaceRoutes() {
 		return ok(t, err)
 	})
 	route(s, huma.Operation{
-		OperationID: "read-file", Method: http.MethodGet, Path: "/v1/workspaces/file", Tags: tags, Summary: "Read a text file, and the version of any file",
+		OperationID: "read-file", Method: http.MethodGet, Path: filePath, Tags: tags, Summary: "Read a text file, and the version of any file",
 		Description: "The text is whole lines, at most 1 MiB; next_line says where to go on. text is missing if the file is not text in UTF-8: its content is at /v1/workspaces/content.",
 	}, func(ctx context.Context, p parley.Principal, in *readFileInput) (*body[parley.FileContent], error) {
 		return ok(f.Read(s.at(ctx, p, in.WorkspaceParam), in.Path, in.Line, in.Lines))
 	})
 	route(s, huma.Operation{
-		OperationID: "write-file", Method: http.MethodPut, Path: "/v1/workspaces/file", Tags: tags, MaxBodyBytes: maxWriteBody, Summary: "Write a file",
+		OperationID: "write-file", Method: http.MethodPut, Path: filePath, Tags: tags, MaxBodyBytes: maxWriteBody, Summary: "Write a file",
 		Description: "Give its text, or its bytes in base64, of at most 8 MiB, and the version that the new content is based on. Without a version there must be no such file yet; its folders are made. " +
 			"When the file has another version, nothing is written: the conflict (409) says in current which one it has, or nothing if the file is gone. Writing what it already has succeeds.",
 		Responses: map[string]*huma.Response{
@@ -155,13 +187,13 @@ func (s *Server) workspaceRoutes() {
 		return out, nil
 	})
 	route(s, huma.Operation{
-		OperationID: "delete-file", Method: http.MethodDelete, Path: "/v1/workspaces/file", Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Delete a file or an empty folder",
+		OperationID: "delete-file", Method: http.MethodDelete, Path: filePath, Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Delete a file or an empty folder",
 		Description: "A file that has another version is not deleted: the conflict (409) says in current which one it has.",
 	}, func(ctx context.Context, p parley.Principal, in *deleteFileInput) (*struct{}, error) {
 		return nil, f.Delete(s.at(ctx, p, in.WorkspaceParam), in.Path, in.Version)
 	})
 	route(s, huma.Operation{
-		OperationID: "move-file", Method: http.MethodPost, Path: "/v1/workspaces/file/move", Tags: tags, Summary: "Give a file another path",
+		OperationID: "move-file", Method: http.MethodPost, Path: filePath + "/move", Tags: tags, Summary: "Give a file another path",
 		Description: "There must be no file at the new path; its folders are made. A file that has another version is not moved: the conflict (409) says in current which one it has.",
 	}, func(ctx context.Context, p parley.Principal, in *moveFileInput) (*body[parley.FileInfo], error) {
 		return ok(f.Move(s.at(ctx, p, in.WorkspaceParam), in.Path, in.Body.To, in.Body.Version))

@@ -480,3 +480,63 @@ func TestPagesAndGuardedFiles(t *testing.T) {
 	c.refusal(403, "GET", at("tree", "main"), "")
 	c.refusal(403, "POST", "/v1/workspaces", `{"app":"test","name":"x"}`)
 }
+
+// TestLargeWrites: a user has few large writes at once, since each is in memory. Others and small
+// ones do not wait for them.
+func TestLargeWrites(t *testing.T) {
+	t.Parallel()
+	c := newCabinet(t)
+	type held struct {
+		body *io.PipeWriter
+		done chan int
+	}
+	hold := func(user, path string) held {
+		r, w := io.Pipe()
+		h := held{w, make(chan int, 1)}
+		req, err := http.NewRequestWithContext(t.Context(), "PUT", c.url+at("file", "main", "path", path), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Test-User", user)
+		req.Header.Set("Content-Type", "application/json")
+		go func() {
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				h.done <- 0
+				return
+			}
+			_ = resp.Body.Close()
+			h.done <- resp.StatusCode
+		}()
+		if _, err := io.WriteString(w, `{"text":"`); err != nil { // the transport has read it, so the request is under way
+			t.Fatal(err)
+		}
+		return h
+	}
+	first, second := hold("ana", "1.md"), hold("ana", "2.md")
+	big := `{"text":"` + strings.Repeat("a", 300<<10) + `"}`
+	for { // until the server has both
+		resp := c.ask("PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json")
+		if resp.StatusCode == http.StatusTooManyRequests {
+			if got := problem(t, resp); got.RetryAfterMS == 0 || !strings.Contains(got.Message, "large files") {
+				t.Errorf("%+v", got)
+			}
+			break
+		}
+	}
+	c.write(201, "main", "small.md", "a", "")
+	c.call(201, nil, "PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json", "Test-User", "bob")
+	for _, h := range []held{first, second} {
+		if _, err := io.WriteString(h.body, `a"}`); err != nil {
+			t.Fatal(err)
+		}
+		_ = h.body.Close()
+		if got := <-h.done; got != 201 {
+			t.Errorf("a held write: %d", got)
+		}
+	}
+	c.ask("PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json")
+	if resp := c.ask("PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json"); resp.StatusCode >= 300 {
+		t.Errorf("then: %s", resp.Status)
+	}
+}

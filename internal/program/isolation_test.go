@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,7 +37,15 @@ type keyed struct {
 
 func newKeyed(t *testing.T) *keyed {
 	t.Helper()
-	s, err := config.Load(config.From{Flags: map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s"}, Env: func(string) (string, bool) { return "", false }})
+	apps := t.TempDir()
+	desk := fstest.MapFS{
+		"app.yaml": {Data: []byte("name: desk\nscript: script.yaml\nagents: {clerk: {prompt: clerk.md}}\nworkspaces: {default: main}\n")},
+		"clerk.md": {Data: []byte("Keep the notes.")}, "script.yaml": {Data: []byte("agents: {clerk: [{say: yes}]}\n")},
+	}
+	if err := os.CopyFS(filepath.Join(apps, "desk"), desk); err != nil {
+		t.Fatal(err)
+	}
+	s, err := config.Load(config.From{Flags: map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s", "apps": apps}, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,15 +158,18 @@ type owned struct {
 	interaction      parley.InteractionID
 	artifact         string
 	outside          string
+	workspace        string // of the app desk, with note.md
 }
 
 func (o owned) ids() []string {
-	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact}
+	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace}
 }
 
 func (k *keyed) furnish(user string) owned {
 	k.t.Helper()
-	o := owned{outside: "shared-by-both"}
+	o := owned{outside: "shared-by-both", workspace: "diary"}
+	k.must(nil, user, "POST", "/v1/workspaces", `{"app":"desk","name":"`+o.workspace+`"}`)
+	k.must(nil, user, "PUT", "/v1/workspaces/file?app=desk&path=note.md&workspace="+o.workspace, `{"text":"`+marker+`"}`)
 	session := func(body string) parley.SessionID {
 		var s parley.SessionInfo
 		k.must(&s, user, "POST", "/v1/sessions", body)
@@ -223,6 +237,7 @@ func (k *keyed) state(user string, o owned) map[string]string {
 	all := map[string]string{}
 	for _, path := range []string{
 		"/v1/sessions", "/v1/interactions", "/v1/interactions/" + string(o.interaction), "/v1/sessions/" + string(o.session) + "/events", "/v1/sessions/" + string(o.waiting) + "/events",
+		"/v1/workspaces?app=desk", "/v1/workspaces/tree?app=desk&workspace=" + o.workspace, "/v1/workspaces/file?app=desk&path=note.md&workspace=" + o.workspace,
 	} {
 		status, text, _ := k.ask(user, "GET", path, "")
 		if status != 200 {
@@ -373,10 +388,15 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
 		"POST /v1/turns/{id}/await":                 `{"timeout_ms":1}`,
 		"POST /v1/sessions/import":                  `no archive`,
+		"POST /v1/workspaces":                       `{"app":"desk","name":"of-bea"}`,
+		"PUT /v1/workspaces/file":                   `{"text":"mine now"}`,
+		"POST /v1/workspaces/file/move":             `{"to":"mine.md","version":"x"}`,
 	}
 	none := owned{}
 	none.session, none.waiting, none.turn, none.waits, none.interaction, none.artifact = "01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAB",
 		"01ARZ3NDEKTSV4RRFFQ69G5FAC", "01ARZ3NDEKTSV4RRFFQ69G5FAD", "01ARZ3NDEKTSV4RRFFQ69G5FAE", "01ARZ3NDEKTSV4RRFFQ69G5FAF"
+	none.workspace = "never"
+	file := func(r api.Route) bool { return strings.HasPrefix(r.Path, "/v1/workspaces/") }
 	path := func(r api.Route, o owned) string {
 		id, turn := o.session, o.turn
 		if strings.Contains(r.Path, "/queue") || strings.HasSuffix(r.Path, "/answer") {
@@ -394,6 +414,9 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		if r.Path == "/v1/stream" {
 			p += "?sessions=" + string(o.session)
 		}
+		if file(r) {
+			p += "?app=desk&path=note.md&workspace=" + o.workspace
+		}
 		return p
 	}
 	// plain removes the ids from an answer, so that two answers can be compared.
@@ -410,7 +433,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		if strings.Contains(text, marker) {
 			t.Errorf("%s %s: shows what Ana said: %s", r.Method, r.Path, text)
 		}
-		if !strings.Contains(r.Path, "{") && r.Path != "/v1/stream" || strings.HasPrefix(r.Path, "/v1/apps/{app}") {
+		if !strings.Contains(r.Path, "{") && r.Path != "/v1/stream" && !file(r) || strings.HasPrefix(r.Path, "/v1/apps/{app}") {
 			for _, id := range ana.ids() { // no list has her things
 				if strings.Contains(text, id) {
 					t.Errorf("%s %s: names %s of Ana: %s", r.Method, r.Path, id, text)
@@ -421,14 +444,14 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		tried++
 		want, never, _ := k.ask(as, r.Method, path(r, none), body, header...)
 		expected := http.StatusNotFound
-		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" { // these routes belong to no app
+		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" || file(r) { // these routes belong to no app, or to another
 			expected = many
 		}
 		if status != expected || status != want || plain(text, ana) != plain(never, none) {
 			t.Errorf("%s %s: got %d %s\nand of an id that never was %d %s", r.Method, r.Path, status, text, want, never)
 		}
 	}
-	if tried < 20 {
+	if tried < 35 {
 		t.Errorf("only %d routes were tried", tried)
 	}
 }
