@@ -76,6 +76,7 @@ var mayImport = []struct {
 	{"internal/extension", []string{".", "internal/approval", "internal/dial", "internal/hook", "internal/seam"}},
 	{"internal/workspace", []string{".", "internal/files"}},
 	{"internal/userfiles", []string{".", "internal/files", "internal/workspace"}},
+	{"internal/gitrepo", []string{".", "internal/files", "internal/proc"}},
 	{"internal/checkpoint", []string{".", "internal/datafolder"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
 	{"internal/*", []string{"."}},

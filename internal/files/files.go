@@ -25,6 +25,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -256,6 +257,10 @@ type Change struct {
 	Tag string
 	// Mode is that of a new file; 0: 0644. A file that is there keeps its own.
 	Mode fs.FileMode
+	// From has the new content in the place of Body, of any size. It is read to its end.
+	From io.Reader
+	// Executable gives the file the permission to be run. Without From it keeps what it has.
+	Executable bool
 }
 
 // Apply makes a change, and the folders that it needs. made lists these, outermost first. A file
@@ -272,7 +277,7 @@ func (t Tree) Apply(c Change) (made []string, err error) {
 	if p.name == "." {
 		return made, parley.Errorf(parley.CodeInvalid, "the path names the whole folder, not a file")
 	}
-	unlock := lock(t.root.Name() + "\x00" + p.path)
+	unlock := lock(filepath.Join(t.root.Name(), p.path)) // the same whichever folder the tree begins at
 	defer unlock()
 	mode, err := p.check(c.Was)
 	if err != nil {
@@ -280,6 +285,11 @@ func (t Tree) Apply(c Change) (made []string, err error) {
 	}
 	if c.Was == "" && c.Mode != 0 {
 		mode = c.Mode.Perm()
+	}
+	if c.From != nil {
+		if mode &^= 0o111; c.Executable {
+			mode |= mode & 0o444 >> 2
+		}
 	}
 	if c.Gone {
 		if c.Was == "" {
@@ -307,15 +317,39 @@ func (p place) check(was Version) (fs.FileMode, error) {
 	case was == "":
 		return 0, changed(p.path, "exists already")
 	default:
-		body, err := p.read(MaxFile)
+		now, err := p.version()
 		if err != nil {
 			return 0, err
 		}
-		if VersionOf(body) != was {
+		if now != was {
 			return 0, changed(p.path, "has changed since it was read")
 		}
 		return fi.Mode().Perm(), nil
 	}
+}
+
+// version is the version of a file of any size.
+func (p place) version() (Version, error) {
+	f, _, err := p.open()
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", said(err, p.path, p.path)
+	}
+	return Version(hex.EncodeToString(sum.Sum(nil))), nil
+}
+
+// Version is the version of a file of any size.
+func (t Tree) Version(name string) (Version, error) {
+	p, _, err := t.find(name, false)
+	if err != nil {
+		return "", err
+	}
+	defer p.close()
+	return p.version()
 }
 
 // temporary begins the names of files that are being written.
@@ -339,7 +373,11 @@ func (p place) replace(c Change, mode fs.FileMode) (err error) {
 			err = said(err, p.path, p.path)
 		}
 	}()
-	_, err = f.Write(c.Body)
+	if c.From != nil {
+		_, err = io.Copy(f, c.From)
+	} else {
+		_, err = f.Write(c.Body)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
