@@ -12,6 +12,9 @@ const maxParts = 3
 // andAsks is where a further question begins in a sentence.
 var andAsks = regexp.MustCompile(`(?i)(?:,? and |[?;] *(?:and )?)((?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|whom)\b|(?:is|are|was|were|do|does|did|can|has|have|will|may|must|should) (?:it|they|he|she|i|we|you|the|our|my|there|that|this|these|those|a|an|any|anybody|anyone|somebody|someone)\b)`)
 
+// betweens matches a text whose next "and" belongs to its "between".
+var betweens = regexp.MustCompile(`(?i)\bbetween\b[^,;?]*$`)
+
 // asksFirst is how the first of several begins.
 var asksFirst = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
 
@@ -28,7 +31,11 @@ func (s *script) questions(text string) []string {
 	var out []string
 	from := 0
 	for _, m := range andAsks.FindAllStringSubmatchIndex(text, maxParts-1) {
-		if first := text[from:m[0]]; len(s.about(first)) > 0 {
+		first := text[from:m[0]]
+		if betweens.MatchString(first) && strings.HasPrefix(strings.ToLower(text[m[0]:]), " and ") {
+			continue // "between what Notion says and what Slack says"
+		}
+		if len(s.about(first)) > 0 {
 			out = append(out, strings.TrimSpace(first)+"?")
 			from = m[2]
 		}

@@ -61,7 +61,7 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("%d answers are known to be wrong", len(known))
 	}
 	openers, openersRight, asks, right := 0, 0, 0, 0
-	for _, name := range []string{"first-twenty", "second-twenty", "third-twenty", "more", "kinds", "unseen", "judged", "strangers", "bakery", "fresh-a", "fresh-b", "fresh-c", "fresh-d", "times", "mended"} {
+	for _, name := range []string{"first-twenty", "second-twenty", "third-twenty", "more", "kinds", "unseen", "judged", "strangers", "bakery", "fresh-a", "fresh-b", "fresh-c", "fresh-d", "times", "mended", "judged-second"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "questions", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
