@@ -19,7 +19,7 @@ type comparison struct {
 	first span     // empty for now or today
 	limit *float64 // a figure to compare with, in the unit of the measurement
 	long  time.Duration
-	equal bool // asks whether two rooms are alike, or how they differ
+	equal bool // asks whether two rooms or times are alike, or how they differ
 }
 
 // usual asks how something is beside how it mostly is.
@@ -35,6 +35,9 @@ var (
 
 // alongside matches a question for two rooms side by side, without "than".
 var alongside = regexp.MustCompile(`^(?:please )?compare\b|\b(?:vs|versus|compared (?:to|with))\b|\bdifference\b.*\bbetween\b|\b(?:as|so) \w+ (?:\S+ ){0,5}as\b`)
+
+// beside matches a question for two times side by side, without "than".
+var beside = regexp.MustCompile(`^(?:and |so |please )*(?:compare (.+?) (?:with|to|and|against)|how (?:does|do|did) (.+?) compare (?:with|to|against)|(?:what(?:'?s| is| was) )?the difference between (.+?) and) (.+)$`)
 
 // floors matches a question for the floors of a house.
 var floors = regexp.MustCompile(`\b(?:upstairs|downstairs|(?:upper|ground|first|top) floor)\b`)
@@ -64,6 +67,13 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 			q.kind = kindNamed("thermometer") // what differs most between rooms
 		}
 		return &comparison{sign: 1, equal: true}
+	}
+	if m := beside.FindStringSubmatch(flat); m != nil {
+		first := timeIn(m[1] + m[2] + m[3])
+		if then := u.timeAfter(m[4], first); first.tool != "" && then.tool != "" {
+			q.when = then
+			return &comparison{sign: 1, times: true, first: first, equal: true}
+		}
 	}
 	left, right, than := strings.Cut(flat, " than ")
 	m := comparative.FindStringSubmatch(left)
@@ -112,10 +122,11 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 		c.long = time.Duration(n * float64(map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}[l[2]]))
 		return c
 	}
-	then := timeIn(right)
-	if theDayThen.MatchString(right) && then.tool == "" && t != nil {
-		then = u.before(t.when)
+	since := timeIn(left)
+	if since.tool == "" && t != nil {
+		since = t.when
 	}
+	then := u.timeAfter(right, since)
 	if then.tool != "" {
 		c.times, c.first, q.when = true, timeIn(left), then
 		if c.first.tool == "" && t != nil && then.tool != t.when.tool {
@@ -123,6 +134,15 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 		}
 	}
 	return c
+}
+
+// timeAfter returns the time in a text. The day before is before the time that was named first.
+func (u *turn) timeAfter(text string, first span) span {
+	then := timeIn(text)
+	if then.tool == "" && first.tool != "" && theDayThen.MatchString(text) {
+		return u.before(first)
+	}
+	return then
 }
 
 // compares answers a comparison. ok is false if another rule has to answer it.
@@ -158,6 +178,14 @@ func (c *comparison) verdict(first, other float64, show func(float64) string) (y
 	default:
 		return "No", "a difference of " + show(math.Abs(d))
 	}
+}
+
+// opens begins the answer: with yes or no, unless the question only asks how two times differ.
+func (c *comparison) opens(yes, text string) string {
+	if c.equal {
+		return upper(text)
+	}
+	return yes + ": " + text
 }
 
 // numbers returns the measurements that a comparison is about. Without a room, a
@@ -239,7 +267,7 @@ func (u *turn) overTime(q *ask, a *answered) []Call {
 		}
 		a.cite(e.id, first+", "+other)
 		yes, by := q.compare.verdict(x, y, func(f float64) string { return amount(f, e.unit) })
-		a.say("%s: the %s of the %s is **%s**, and was **%s**; %s.", yes, q.kind.noun, subject(q, e), first, other, by)
+		a.say("%s of the %s is **%s**, and was **%s**; %s.", q.compare.opens(yes, "the "+q.kind.noun), subject(q, e), first, other, by)
 		if !strings.HasSuffix(first, "now") {
 			a.parts[len(a.parts)-1] = strings.Replace(strings.Replace(a.parts[len(a.parts)-1], " is **", " was **", 1), ", and was **", ", and **", 1)
 		}

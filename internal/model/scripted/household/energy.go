@@ -135,7 +135,7 @@ func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) [
 	x, y := one.last-one.first, other.last-other.first
 	yes, by := q.compare.verdict(x, y, func(f float64) string { return amount(f, one.unit) })
 	a.cite(e.id, fmt.Sprintf("%s and %s", amount(x, one.unit), amount(y, one.unit)))
-	a.say("%s: it was **%s** %s and **%s** %s; %s.", yes, amount(x, one.unit), first, amount(y, one.unit), said, by)
+	a.say("%s was **%s** %s and **%s** %s; %s.", q.compare.opens(yes, "it"), amount(x, one.unit), first, amount(y, one.unit), said, by)
 	return nil
 }
 

@@ -340,6 +340,8 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 			q.unsaid = append(q.unsaid, w)
 		case i > 0 && (determiner[q.ws[i-1]] || i > 1 && determiner[q.ws[i-2]] && !idle[q.ws[i-1]]):
 			names, unknown = append(names, w), append(unknown, w)
+		case q.kind != nil && q.kind.measure && i+1 < len(q.ws) && used[q.ws[i+1]]: // solar power is not any power
+			names, unknown = append(names, w), append(unknown, w)
 		case q.kind == nil && len(q.areas) == 0:
 			names, unknown = append(names, w), append(unknown, w)
 		}

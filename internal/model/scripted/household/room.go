@@ -195,6 +195,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 // resembles reports whether a name has a word that was meant, perhaps: it is the same, or begins
 // alike, or is two typos away.
 func (u *turn) resembles(e entity, w string) bool {
+	_, e.id, _ = strings.Cut(e.id, ".") // a panel is not meant by alarm_control_panel
 	return u.named(e, w) || slices.ContainsFunc(clean(e.name), func(have string) bool {
 		return len(w) > 4 && len(have) > 4 && (w[:4] == strings.ToLower(have)[:4] || keyword.Slips(w, strings.ToLower(have)) <= 2)
 	})

@@ -123,7 +123,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	damn quick quickly ours mine does'nt feel feels feeling warm cold hot damp dry bright loud quiet empty full high higher raise increase decrease reduce
 	help exact maybe often somewhere anywhere least heard hear due put electricity-wise bit lately recently recent earlier ages
 	need usage used uses consumed consume consumption tariff price cost costs expensive cheap bill hmm well alright fine couldn't drop dropped dropping drops cut cutting
-	downstairs upstairs floor ground tonights todays yesterdays ever entire entirely normal normally usual target temperature-wise
+	downstairs upstairs floor ground compare compared comparing making produce produces produced producing generate generates generated generating tonights todays yesterdays ever entire entirely normal normally usual target temperature-wise
 	halfway midway blame culprit responsible tell telling
 	longer shorter hotter chillier noisier drier damper fuller emptier clean cleans cleaned mow mows mowed items entries difference
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
