@@ -3,6 +3,7 @@ package household_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,6 +204,22 @@ func TestTheSunAhead(t *testing.T) {
 				t.Errorf("%s: %s\nwant %s", question, got.Say, want)
 			}
 		}
+	}
+}
+
+// TestSearchesName: words of an answer that name nothing are not searched for.
+func TestSearchesName(t *testing.T) {
+	t.Parallel()
+	got := household.Answer(household.Turn{
+		Question: "Why did the bedroom lights flicker last night?", Tools: []string{"index_search"},
+		Earlier: []household.Exchange{{Question: "Turn on the kitchen light.", Answer: "Nothing was changed, because nothing was chosen."}},
+	})
+	var queries []string
+	for _, c := range got.Calls {
+		queries = append(queries, fmt.Sprint(c.Input["query"]))
+	}
+	if want := []string{"bedroom lights", "kitchen light"}; !slices.Equal(queries, want) {
+		t.Errorf("got %q, want %q", queries, want)
 	}
 }
 

@@ -131,7 +131,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	ready worked biggest consumer consumers good strong weak know coast clear active inactive enabled disabled ring rings rang rung ringing up-to-date
 	wet thirsty speed fast slow new replace replaced replacing replacement changing swap recharge flat dying
 	overnight weekend fortnight lunch lunchtime breakfast dinner dinnertime supper suppertime noon midday weird odd strange funny abnormal amiss fishy electrics wiring
-	round forgot forgotten dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
+	round choose chose chosen forgot forgotten dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled caches the compiled patterns of the rules.
 var compiled sync.Map
