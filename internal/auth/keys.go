@@ -184,7 +184,7 @@ var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
 
 func checkUser(user string) error {
 	if !named.MatchString(user) {
-		return parley.Errorf(parley.CodeInvalid, "%q is not a name; use letters, digits and . _ @ + -", parley.Cut(user, 60)).WithField("user")
+		return parley.Errorf(parley.CodeInvalid, "%q is not a name for a user; begin with a letter or digit, and use letters, digits and . _ @ + -", parley.Cut(user, 60)).WithField("user")
 	}
 	if user == parley.System().User {
 		return parley.Errorf(parley.CodeInvalid, "%q is the server itself", user).WithField("user")
@@ -197,7 +197,7 @@ func checkUser(user string) error {
 func newKey(of Key, secret string) (Key, error) {
 	name, user, org, metrics := of.Name, of.User, of.Org, of.Metrics
 	if !named.MatchString(name) {
-		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for a key; use letters, digits and . _ @ + -", parley.Cut(name, 60)).WithField("name")
+		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for a key; begin with a letter or digit, and use letters, digits and . _ @ + -", parley.Cut(name, 60)).WithField("name")
 	}
 	if metrics && user+org != "" {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "the key %s is for the metrics, so it acts as no user and for no organisation", name).WithField("user").

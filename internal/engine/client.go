@@ -379,7 +379,8 @@ func (s *session) receives(ctx context.Context, row seam.InteractionRow, c parle
 	case past.started == nil:
 		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "nobody has claimed the call").WithHint("claim it first")
 	case !proves(past.started.Claim, row.ID, proof):
-		return nil, seam.Run{}, parley.Errorf(parley.CodeForbidden, "the token is not the one with which the call was claimed").WithField("token")
+		return nil, seam.Run{}, parley.Errorf(parley.CodeForbidden, "the token is not the one with which the call was claimed").WithField("token").
+			WithHint("send the token of the claim; if it is lost, the claim ends at the deadline of the call")
 	case past.ended != nil && past.ended.Report == reportOf(c):
 		return &past.ended.ToolResult, seam.Run{}, nil
 	case past.ended != nil && past.ended.Report != "" && past.last:

@@ -289,6 +289,9 @@ func TestClaim(t *testing.T) {
 		wantCode(t, "another claim", err, parley.CodeConflict)
 		_, err = report(r, in.ID, ownToken+"x", "mailed")
 		wantCode(t, "another token", err, parley.CodeForbidden)
+		if hint := parley.Info(err).Hint; !strings.Contains(hint, "the token of the claim") {
+			t.Errorf("the hint for another token is %q", hint)
+		}
 		if info, err := r.Engine.Turn(ctx, enginetest.User, turn); err != nil || info.Status != parley.StatusRunning {
 			t.Errorf("while it is claimed the turn is %s, %v", info.Status, err)
 		}

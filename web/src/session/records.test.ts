@@ -36,6 +36,17 @@ describe("record", () => {
     expect(r.asked.get("t")?.some(isWaiting)).toBe(false);
   });
 
+  test("what calls of one reply ask at once is in the order of the calls", () => {
+    seq = 0;
+    const offer = (id: string, call: string, more: object = {}) => event("interaction.opened", { id, session: "s", turn: "t", agent: "lead", kind: "client", call, title: "", opened_at: "", ...more });
+    const order = (...events: Event[]) => outcomes(fold(...events)).map(([id]) => id);
+    expect(order(offer("c", "03"), offer("a", "01"), offer("b", "02"))).toEqual(["a", "b", "c"]);
+    expect(order(offer("c", "03", { kind: "permission" }), offer("a", "01")), "they ask different things").toEqual(["c", "a"]);
+    expect(order(offer("c", "03", { agent: "lead/other" }), offer("a", "01")), "they are of different agents").toEqual(["c", "a"]);
+    expect(order(offer("c", "03"), event("interaction.answered", { id: "c", answer: { choice: "deny" } }), offer("a", "01")), "the one was answered before the other was asked").toEqual(["c", "a"]);
+    expect(order(ask("b"), ask("a")), "about no calls").toEqual(["b", "a"]);
+  });
+
   test("the session is as it was set last", () => {
     seq = 0;
     const made = event("session.created", { app: "home", user: "ana", mode: "plan" }, "");

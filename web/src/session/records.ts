@@ -32,7 +32,7 @@ export interface Records {
   rules: readonly Rule[];
   /** Events by turn. */
   events: ReadonlyMap<string, readonly Event[]>;
-  /** Interactions by turn, in the order in which they were opened. */
+  /** Interactions by turn, in the order in which they were opened; those about calls of one agent that wait at once, in the order of the calls. */
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
@@ -77,7 +77,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         if (e.data.pins) next.pins = e.data.pins;
         break;
       case "interaction.opened":
-        if (e.turn) of(e.turn).push({ interaction: e.data, seq: e.seq });
+        if (e.turn) place(of(e.turn), { interaction: e.data, seq: e.seq });
         break;
       case "context.observed": {
         const { data } = e;
@@ -109,6 +109,20 @@ export function record(state: Records, events: readonly Event[]): Records {
   if (asked.size > 0) next.asked = new Map([...next.asked, ...asked]);
   return next;
 }
+
+/**
+ * Puts an interaction at the end. Calls that were asked for in one reply are made at once, so which of them asks first
+ * is chance: an earlier call goes before a later one that still waits.
+ */
+function place(list: Asked[], a: Asked): void {
+  let at = list.length;
+  for (let before = list[at - 1]; before && isLater(before, a); before = list[at - 1]) at--;
+  list.splice(at, 0, a);
+}
+
+/** Whether two interactions ask the same of two calls of one agent, and the call of the first, which waits, was asked for later. Ids of calls ascend. */
+const isLater = (first: Asked, { interaction: i }: Asked): boolean =>
+  isWaiting(first) && first.interaction.kind === i.kind && first.interaction.agent === i.agent && (first.interaction.call ?? "") > (i.call ?? "") && !!i.call;
 
 /** Whether it still needs an answer. */
 export const isWaiting = (a: Asked): boolean => a.answer === undefined && a.expired === undefined;
