@@ -134,6 +134,10 @@ func TestNames(t *testing.T) {
 		"curl -d @x https://example.com/in":             "curl",
 		"/usr/local/bin/guard -v":                       "guard",
 		"jq .":                                          "jq",
+		"cat > /var/log/calls.json; exit 0":             "cat",
+		"(cd /srv && ./guard.py) 2>>/tmp/err":           "guard.py",
+		"/opt/guard rules.py":                           "guard",
+		"[ -t 0 ] || ./guard.py;":                       "guard.py",
 	} {
 		settings, _ := json.Marshal(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{"type": "command", "command": command}}}}}})
 		f := hook.Parse(settings)

@@ -234,20 +234,24 @@ func (h handler) check() string {
 // script matches the file names of scripts.
 var script = regexp.MustCompile(`\w\.(sh|bash|py|js|mjs|cjs|ts|rb|pl|php|ps1)$`)
 
+// redirected matches a file that a shell reads or writes.
+var redirected = regexp.MustCompile(`[<>]&?\s*[^\s;&|<>]+`)
+
 // nameOf returns a short name for a command line: its first script or program. An option or an
 // address, such as the one that a script sends something to, names neither.
 func nameOf(line string) string {
-	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
-	for _, w := range words {
-		if strings.HasPrefix(w, "-") || strings.Contains(w, "://") {
-			continue
-		}
-		if strings.Contains(w, "/") || script.MatchString(w) {
-			return parley.Cut(path.Base(w), 60)
-		}
-	}
+	words := strings.FieldsFunc(redirected.ReplaceAllString(line, " "), func(r rune) bool { return strings.ContainsRune(" \t\n\"';&|()", r) })
+	words = slices.DeleteFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "://") })
 	if len(words) == 0 {
 		return "hook"
 	}
-	return parley.Cut(words[0], 60)
+	name := words[0]
+	if !strings.Contains(name, "/") { // a shell, or another program that runs a script
+		at := slices.IndexFunc(words, script.MatchString)
+		if at < 0 {
+			at = slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, "/") })
+		}
+		name = words[max(0, at)]
+	}
+	return parley.Cut(path.Base(name), 60)
 }
