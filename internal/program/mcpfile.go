@@ -99,6 +99,9 @@ func (f *mcpFiles) read(level string) (list []fileServer, err error) {
 				Kind: parley.ApprovalMCP, Level: level, File: mcpFileName, Name: name, Runs: runs, Words: words, Remote: s.entry.Command == "",
 			}, s.entry, root.FS(), dir)
 			s.id = string(s.subject.Digest)
+			if s.subject.Wrong == nil {
+				s.subject.Wrong = f.wrong(s)
+			}
 		}
 		list = append(list, s)
 	}
@@ -138,6 +141,31 @@ func (f *mcpFiles) own(s fileServer) map[string]string {
 		dir = at
 	}
 	return map[string]string{"WORKSPACE_PATH": dir, "CLAUDE_PROJECT_DIR": dir}
+}
+
+// wrong says why a server of a user's or workspace's file could not be used if it were approved: it
+// names a variable or a host that the operator has not listed.
+func (f *mcpFiles) wrong(s fileServer) error {
+	texts := append([]string{s.entry.Command}, s.entry.Args...)
+	for _, of := range []map[string]string{s.entry.Env, s.entry.Headers} {
+		for _, name := range names(of) {
+			texts = append(texts, of[name])
+		}
+	}
+	own := f.own(s)
+	for _, text := range texts {
+		if _, err := f.gate.Expand(text, own); err != nil {
+			return err
+		}
+	}
+	if s.entry.URL == "" {
+		return nil
+	}
+	address, err := f.gate.Expand(s.entry.URL, own)
+	if err != nil {
+		return err
+	}
+	return f.gate.Address(address)
 }
 
 func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {

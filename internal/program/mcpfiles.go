@@ -117,7 +117,7 @@ func (f *mcpFiles) chosen(found []fileServer) []fileServer {
 		}
 	}
 	for _, s := range found {
-		if s.app != nil || s.state == parley.ApprovalAllowed && (s.level != platformName || byName[s.name].level == "") {
+		if s.app != nil || s.state == parley.ApprovalAllowed && s.subject.Wrong == nil && (s.level != platformName || byName[s.name].level == "") {
 			byName[s.name] = s
 		}
 	}

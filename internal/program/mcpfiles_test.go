@@ -89,7 +89,7 @@ func TestMCP_of_files(t *testing.T) {
 	s.kill()
 	script(tool(a))
 	s = p.serve()
-	if got := says(vault); a.State != parley.ApprovalOpen || !strings.Contains(got, "no more tools") || started("vault") {
+	if got := says(vault); a.State != parley.ApprovalOpen || !strings.Contains(got, "is not available in this turn") || started("vault") {
 		t.Errorf("before the approval, started %v: %s, %+v", started("vault"), got, a)
 	}
 	decide(vault, "allowed")
@@ -104,14 +104,26 @@ func TestMCP_of_files(t *testing.T) {
 		t.Errorf("after the approval: %+v", end.Response)
 	}
 	for _, w := range []string{"other", "thief"} {
-		if got := says(in(w)); !strings.Contains(got, "no more tools") || started(w) {
+		if got := says(in(w)); !strings.Contains(got, "is not available in this turn") || started(w) {
 			t.Errorf("the server of %s: %s, started %v", w, got, started(w))
 		}
 	}
 	thief := in("thief")
-	decide(thief, "allowed")
+	refused := s.ask("POST", "/v1/sessions/"+string(thief)+"/approvals/"+string(approval(thief).Digest), object("state", "allowed"))
+	if refused.status != 403 || !strings.Contains(string(refused.body), "${ANTHROPIC_API_KEY} is not a variable") {
+		t.Errorf("the approval of what cannot run: %v", refused)
+	}
+	if a := approval(thief); !strings.Contains(a.Problem, "${ANTHROPIC_API_KEY} is not a variable") || !strings.Contains(a.Problem, "workspace_env") {
+		t.Errorf("nobody is told why it cannot run: %+v", a)
+	}
 	if says(thief); started("thief") {
 		t.Error("a file got a variable that nobody listed")
+	}
+	for address, want := range map[string]string{"http://169.254.169.254/latest": "169.254.169.254 is not a host", "http://localhost:1/mcp": "localhost is not a host", "http://${HOST}/mcp": "${HOST} is not a variable"} {
+		p.write(at("thief"), `{"mcpServers": {"press": {"type": "http", "url": "`+address+`"}}}`)
+		if a := approval(in("thief")); !strings.Contains(a.Problem, want) {
+			t.Errorf("%s: %+v, want %q", address, a, want)
+		}
 	}
 
 	// Another program under the same name needs another approval.
@@ -120,7 +132,7 @@ func TestMCP_of_files(t *testing.T) {
 	if now := approval(again); now.State != parley.ApprovalOpen || now.Digest == a.Digest {
 		t.Errorf("a changed file: %+v", now)
 	}
-	if got := says(again); !strings.Contains(got, "no more tools") && !strings.Contains(got, "not there any more") || started("vault2") {
+	if got := says(again); !strings.Contains(got, "is not available in this turn") && !strings.Contains(got, "not there any more") || started("vault2") {
 		t.Errorf("a changed file: %s", got)
 	}
 }
