@@ -174,6 +174,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if out.post && r.Body != nil {
 		out.in = &incoming{ReadCloser: r.Body}
 		r.Body = out.in
+		n, err := h.batch(r)
+		if err != nil {
+			h.t.Fail(out, err)
+			return
+		}
+		done, err := h.openMore(r, p, n)
+		if err != nil {
+			h.t.Fail(out, err)
+			return
+		}
+		defer done()
 	}
 	switch id := r.Header.Get(keepHeader); {
 	case id != "" && r.Method == http.MethodDelete:
@@ -218,7 +229,7 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 		if r.Method == http.MethodDelete { // the SDK waits for what is under way, which may wait for a person
 			h.hangUp(id)
 		}
-	} else if r.Method == http.MethodPost && h.begins(r) { // the SDK keeps no connection for another message
+	} else if r.Method == http.MethodPost && h.opens(r) { // the SDK keeps no connection for another message
 		if err := h.connect(p); err != nil {
 			h.t.Fail(out, err)
 			return
@@ -230,9 +241,9 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 	h.old.ServeHTTP(out, r)
 }
 
-// begins reads the body of r and reports whether it asks to open a connection. So nothing
+// opens reads the body of r and reports whether it asks to open a connection. So nothing
 // is ended for a message that opens none. The body can be read again.
-func (h *Handler) begins(r *http.Request) bool {
+func (h *Handler) opens(r *http.Request) bool {
 	body, err := io.ReadAll(io.LimitReader(r.Body, h.t.MaxBody+1))
 	r.Body = struct {
 		io.Reader
