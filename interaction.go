@@ -132,6 +132,12 @@ const (
 	ModeBypassPermissions PermissionMode = "bypassPermissions" // never ask
 )
 
+// Tools with which an agent goes into plan mode and out of it, if the app's file lists them.
+const (
+	ToolEnterPlan = "EnterPlanMode"
+	ToolExitPlan  = "ExitPlanMode" // once the user has approved its plan
+)
+
 // Verdict is a policy's decision about a call.
 type Verdict string
 

@@ -137,6 +137,9 @@ type ToolResult struct {
 	// Saved are the files of the workspace that the call has changed. They become a files.saved
 	// event.
 	Saved []FileSaved `json:"-"`
+	// Mode is the permission mode that the session has from then on, if it offers it. It becomes a
+	// session.updated event. Empty: it stays. Only tools of this server set it.
+	Mode PermissionMode `json:"-"`
 }
 
 // Replaced returns r with text in place of everything the tool returned. If text is a JSON

@@ -348,7 +348,7 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 			return parley.Errorf(parley.CodeConflict, "call %s is not running", r.Call)
 		}
 		events := s.outcome(c, r, files, "")
-		if c.Effect == parley.EffectRead {
+		if c.Effect == parley.EffectRead && r.Mode == "" { // a mode is in force for the calls that come after
 			return s.stageSoon(events...)
 		}
 		return h.commit(context.WithoutCancel(ctx), s, events...)
@@ -401,6 +401,11 @@ func (s *session) outcome(c *parley.Tool, r toolbox.Result, k kept, report parle
 	}
 	if len(r.Saved) > 0 {
 		events = append(events, parley.NewEvent(turn, c.Agent, parley.FilesSaved{Call: c.Call, Files: r.Saved}))
+	}
+	if r.Mode != "" && r.Outcome == parley.OutcomeOK && r.Mode != s.view.Mode {
+		if app, err := s.e.appOf(s.view.App); err == nil && checkMode(app.App(), s.view.Policy, r.Mode) == nil {
+			events = append(events, parley.NewEvent(turn, c.Agent, parley.SessionUpdated{Mode: &r.Mode}))
+		}
 	}
 	took := s.e.now().Sub(c.StartedAt).Milliseconds()
 	return append(events, parley.NewEvent(turn, c.Agent, parley.ToolEnded{
@@ -539,7 +544,9 @@ func (h *host) find(ctx context.Context, name string, lost toolbox.Result) (tool
 func (h *host) runOf(d seam.Decision) seam.Run {
 	s := h.s
 	decl, _ := h.r.box.Decl(d.Call.Name)
+	mode, modes := h.modes()
 	return seam.Run{
+		Mode: mode, Modes: modes,
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: h.r.tools.Placed(decl, d.Call.Input), Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
 		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, Space: h.r.tools.Space(), ReadOnly: h.r.readOnly,
@@ -547,6 +554,20 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},
 	}
+}
+
+// modes are the session's permission mode and those that it offers.
+func (h *host) modes() (in parley.PermissionMode, offered []parley.PermissionMode) {
+	s := h.State()
+	for _, m := range []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions} {
+		if checkMode(h.r.app, s.Policy, m) == nil {
+			offered = append(offered, m)
+		}
+	}
+	if in = s.Mode; in == "" || !h.r.app.Policy.Offers(in) {
+		in = parley.ModeDefault
+	}
+	return in, offered
 }
 
 func resultOf(c *parley.Tool) parley.ToolResult {

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tool/ask"
+	plans "github.com/parley-server/parley/internal/tool/plan"
 	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -46,6 +47,7 @@ var toolsets = map[string]app.Open{
 	"http":    newWebhook,
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
+	"plan":    func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints})}, nil
 	},

@@ -83,6 +83,7 @@ type turn struct {
 	began    []*toolCall                 // calls that started sub-agents, in the order in which these started
 	end      parley.Payload              // nil: it was still open
 	steers   int
+	mode     *parley.PermissionMode // that the call which ends next has set
 }
 
 // modelCall is a call of a model and what came of it.
@@ -109,9 +110,10 @@ type toolCall struct {
 	ended  *parley.ToolEnded
 	during []command
 	used   bool
-	again  parley.CallID // what repeats it, where that has to be known
-	cut    bool          // the cancel of the turn ended it, before or after it started
-	here   bool          // it has come in the run as far as in the recording
+	again  parley.CallID         // what repeats it, where that has to be known
+	cut    bool                  // the cancel of the turn ended it, before or after it started
+	mode   parley.PermissionMode // that the session had from its end on
+	here   bool                  // it has come in the run as far as in the recording
 
 	asks    []*asking // of the call itself, in order
 	reaches []string
@@ -225,10 +227,15 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 					tc.claim = p.Claim.Interaction
 				}
 			}
+		case parley.SessionUpdated:
+			t.mode = p.Mode
 		case parley.ToolEnded:
 			if tc := tools[p.Call]; tc != nil {
-				tc.ended = &p
+				if tc.ended = &p; t.mode != nil {
+					tc.mode = *t.mode
+				}
 			}
+			t.mode = nil
 		case parley.HookRan:
 			if p.From != "" && p.Call != "" {
 				t.hooks = append(t.hooks, p)

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/replay"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/tool/plan"
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
@@ -499,6 +500,56 @@ func TestReplayOfClients(t *testing.T) {
 			turn("mail", serve)
 			turn("mail", never, answer(parley.ChoiceHappened))
 		})
+	})
+	same(t, rec)
+}
+
+// TestReplayOfAPlan: a plan is approved in the recording, so the session leaves plan mode at the same
+// place again, and the calls after it are made.
+func TestReplayOfAPlan(t *testing.T) {
+	t.Parallel()
+	decls, _ := plan.New().Tools(ctx)
+	app := enginetest.App(func(a *parley.App) {
+		def := a.Agents["lead"]
+		def.Tools = append(def.Tools, plan.Enter, plan.Exit)
+		a.Agents["lead"], a.Tools = def, append(a.Tools, decls...)
+	})
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		calls := []parley.Part{
+			enginetest.Call(plan.Enter, map[string]any{}), enginetest.Call("mail", map[string]any{"text": "early"}),
+			enginetest.Call(plan.Exit, map[string]any{"plan": "Mail it."}), enginetest.Call("mail", map[string]any{"text": "late"}),
+		}
+		if n := len(enginetest.Results(r)); n < len(calls) {
+			return seam.Reply{Parts: calls[n : n+1]}, nil
+		}
+		say(strings.Join(enginetest.Results(r), " | "))
+		return seam.Reply{}, nil
+	}
+	rec := recorded(t, model, app, func(r *enginetest.Rig, s parley.SessionInfo) {
+		turn := r.Send(s.ID, "go")
+		for got := r.Await(turn.ID); got.Status == parley.StatusWaiting; got = r.Await(turn.ID) {
+			in, err := r.Engine.Interaction(ctx, enginetest.User, got.Interactions[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Engine.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: enginetest.First(in.Interaction, "")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.Await(turn.ID); got.Status != parley.StatusCompleted || !strings.Contains(got.Response.Message, "mailed late") {
+			t.Fatalf("got %+v", got)
+		}
+		var modes []parley.PermissionMode
+		for _, ev := range r.Log(s.ID) {
+			if p, err := ev.Payload(); err == nil {
+				if u, ok := p.(parley.SessionUpdated); ok && u.Mode != nil {
+					modes = append(modes, *u.Mode)
+				}
+			}
+		}
+		if diff := cmp.Diff([]parley.PermissionMode{parley.ModePlan, parley.ModeDefault}, modes); diff != "" {
+			t.Error(diff)
+		}
 	})
 	same(t, rec)
 }

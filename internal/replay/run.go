@@ -104,6 +104,9 @@ func (r *runner) run(ctx context.Context) error {
 		}
 		switch p := p.(type) {
 		case parley.SessionUpdated:
+			if ev.Turn != "" {
+				break // by a call, whose result says so
+			}
 			var rules *[]parley.Rule
 			if rules, err = r.revoked(ctx, p.Rules); err != nil {
 				break

@@ -278,7 +278,7 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	switch c.ended.Outcome {
 	case parley.OutcomeOK, parley.OutcomeError:
 		res := translated(s.ids, c.ended.ToolResult)
-		res.Call, res.Artifact = r.Call, nil
+		res.Call, res.Artifact, res.Mode = r.Call, nil, c.mode
 		return res, nil
 	case parley.OutcomeCancelled:
 		<-ctx.Done()

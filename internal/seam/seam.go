@@ -272,6 +272,9 @@ type Run struct {
 	// ReadOnly says that nothing in the workspace may be changed. Calls of tools that only
 	// edit it do not come here then.
 	ReadOnly bool
+	// Mode is the session's permission mode, and Modes are those that it offers.
+	Mode  parley.PermissionMode
+	Modes []parley.PermissionMode
 	// Stopped is closed when somebody stops the turn. ctx goes on, since a call that has left
 	// is not taken back; one that has not left yet need not leave. Nil: never.
 	Stopped  <-chan struct{}

@@ -27,6 +27,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/tool/ask"
+	"github.com/parley-server/parley/internal/tool/plan"
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
@@ -62,7 +63,7 @@ func Over(t testing.TB, store seam.Store, service *Service, model Model, app par
 	late := &lateArchive{}
 	r.Writer, r.Reader = eventlog.New(store, redact.New(), eventlog.Options{Archive: late})
 	tools := split(service, app)
-	box, err := toolbox.New([]seam.Toolset{tools, tools.offered, ask.New()}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	box, err := toolbox.New([]seam.Toolset{tools, tools.offered, ask.New(), plan.New()}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

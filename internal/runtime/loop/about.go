@@ -116,6 +116,14 @@ func (g given) replaced(s *parley.Session, d parley.ToolDecl, m seam.ModelInfo) 
 	return verdict == parley.Allow && len(rules) == 0
 }
 
+// planning says what to do in plan mode.
+func planning(mode parley.PermissionMode, def parley.AgentDef) string {
+	if mode != parley.ModePlan || !slices.Contains(def.Tools, parley.ToolExitPlan) {
+		return ""
+	}
+	return " Nothing is changed until the user has approved a plan: look at what you need, ask what is unclear, and then call " + parley.ToolExitPlan + " with the plan."
+}
+
 // called reports whether the agent has asked for the tool in this turn.
 func called(a *parley.Agent, tool string) bool {
 	return slices.ContainsFunc(a.Items, func(it parley.Item) bool {
@@ -128,7 +136,7 @@ func called(a *parley.Agent, tool string) bool {
 func (g given) allowed(s *parley.Session, def parley.AgentDef) string {
 	var lines []string
 	if mode := s.Mode; mode != "" && mode != parley.ModeDefault && g.app.Policy.Offers(mode) {
-		lines = append(lines, "The permission mode is "+string(mode)+".")
+		lines = append(lines, "The permission mode is "+string(mode)+"."+planning(mode, def))
 	}
 	for _, d := range g.decls(s.Turn, def) {
 		verdict, why := policy.Tool(g.app, s, d)

@@ -143,6 +143,22 @@ func TestSessionPolicyInPrompt(t *testing.T) {
 		})
 	}
 
+	t.Run("plan mode with a way out", func(t *testing.T) {
+		t.Parallel()
+		g := testGiven(func(a *parley.App) {
+			a.Policy = open
+			a.Tools = append(a.Tools, parley.ToolDecl{Name: parley.ToolExitPlan, Effect: parley.EffectRead, Asks: true})
+			a.Agents["front"] = parley.AgentDef{Name: "front", Prompt: "You answer.", Tools: []string{"look", parley.ToolExitPlan}}
+		})
+		s := fold(t, join(asked(parley.Budgets{}), parley.AgentStarted{Name: "front"})...)
+		for _, mode := range []parley.PermissionMode{parley.ModePlan, parley.ModeAcceptEdits} {
+			s.Mode = mode
+			if r := request(t, g, s).Request; strings.Contains(told(r), "then call ExitPlanMode with the plan") != (mode == parley.ModePlan) {
+				t.Errorf("in %s it says %s", mode, told(r))
+			}
+		}
+	})
+
 	t.Run("a tool that was called in the turn stays declared", func(t *testing.T) {
 		t.Parallel()
 		s := fold(t, join(asked(parley.Budgets{}), parley.AgentStarted{Name: "front"}, says("front", "c", tool("a", "act", "{}")), ended("a", "done"))...)

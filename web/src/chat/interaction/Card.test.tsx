@@ -39,6 +39,13 @@ describe("a card", () => {
     expect(out, "no answer yet").toMatch(/type="submit"[^>]*disabled/);
   });
 
+  test("of a plan shows it as the agent's messages are shown", () => {
+    const questions = [{ question: "Carry out this plan?", header: "Plan", options: [{ label: "Yes" }, { label: "No, keep planning" }] }];
+    const interaction = ask({ kind: "question", tool: "ExitPlanMode", title: "Carry out this plan?", text: "## First\n\n1. Read", questions, choices: ["answered", "deny"] });
+    expect(html({ seq: 1, interaction })).toMatch(/aria-label="The plan".*First/s);
+    expect(html({ seq: 1, interaction: { ...interaction, tool: "AskUserQuestion" } })).not.toContain("The plan\"");
+  });
+
   test("of a form has a choice or a plain field for each of its questions", () => {
     const questions = [
       { question: "Your name", header: "Name", options: [] },

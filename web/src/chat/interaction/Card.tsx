@@ -7,6 +7,7 @@ import { isWaiting, type Asked } from "../../session/records.ts";
 import { labelOf as agentOf } from "../../session/team.ts";
 import { Alert, Bolt, Check, Close, Hand, Help } from "../../ui/icons.tsx";
 import { LongText } from "../../ui/long-text.tsx";
+import { Markdown } from "../../ui/markdown.tsx";
 import { oneLine, tame } from "../../ui/tame.ts";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
@@ -68,6 +69,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   // The address is below the link. Other clients find it at the end of the text.
   const foreseen = foreseenIn(i);
   const text = foreseen?.kind === "post" ? foreseen.post.reason : page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
+  const isPlan = i.kind === "question" && i.tool === "ExitPlanMode"; // the agent wrote it, as it writes messages
   return (
     <section
       ref={box}
@@ -90,7 +92,12 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
           {oneLine(i.title, 500)}
         </h3>
         {i.kind === "client" && <p className="text-text-muted">A client that can run it will claim it. You need not do anything.</p>}
-        {text && (
+        {text && isPlan && (
+          <div className="mt-1 max-h-[60vh] overflow-y-auto rounded-lg border border-border bg-bg px-3 py-2" tabIndex={0} role="region" aria-label="The plan">
+            <Markdown text={text} />
+          </div>
+        )}
+        {text && !isPlan && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
             <LongText text={tame(sentence(text))} />
           </p>
