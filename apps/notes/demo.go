@@ -82,7 +82,7 @@ func (d Demo) Furnish(ctx context.Context, s *config.Settings, log *slog.Logger)
 		}
 	}
 	if s.Env("LINKEDIN_CLIENT_ID") == "" && own.URL == "" {
-		o := network(d.Now())
+		o := Network(d.Now())
 		o.ClientID, o.ClientSecret, o.File = "parley-demo", rand.Text(), filepath.Join(folder, "linkedin.json")
 		url, err := h.serve("linkedin", simlinkedin.New(o))
 		if err != nil {
@@ -111,8 +111,8 @@ func (d Demo) Furnish(ctx context.Context, s *config.Settings, log *slog.Logger)
 	return h.stop, nil
 }
 
-// network is the LinkedIn of the demo: its two members, and what they have posted.
-func network(now time.Time) simlinkedin.Options {
+// Network is the LinkedIn of the demo: its two members, and what they have posted.
+func Network(now time.Time) simlinkedin.Options {
 	o := simlinkedin.Options{
 		Back:     linkedin.CallbackPath,
 		Settings: simlinkedin.Settings{Reading: true, Refreshing: true},

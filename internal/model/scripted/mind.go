@@ -5,13 +5,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/model/scripted/household"
+	"github.com/parley-server/parley/internal/model/scripted/notebook"
 	"github.com/parley-server/parley/internal/seam"
 )
 
-const byHousehold = "household"
+// minds make replies in Go, by the name that a rule has under by.
+var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook}
 
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
@@ -29,24 +32,70 @@ func inHousehold(req seam.Request, v view) (seam.Reply, error) {
 		t.Tools = append(t.Tools, d.Name)
 	}
 	reply := household.Answer(t)
-	var parts []parley.Part
+	var calls []call
 	for _, c := range reply.Calls {
-		if !slices.Contains(t.Tools, c.Tool) {
-			continue
+		if slices.Contains(t.Tools, c.Tool) {
+			calls = append(calls, call(c))
 		}
+	}
+	if len(reply.Calls) > 0 && len(calls) == 0 {
+		reply.Say = noMeans
+	}
+	return thought(reply.Say, calls)
+}
+
+// call asks for a tool.
+type call struct {
+	Tool  string
+	Input map[string]any
+}
+
+// thought is the reply of a mind.
+func thought(say string, calls []call) (reply seam.Reply, err error) {
+	if say != "" {
+		reply.Parts = append(reply.Parts, parley.Part{Type: parley.PartText, Text: say})
+	}
+	for _, c := range calls {
 		raw, err := json.Marshal(c.Input)
 		if err != nil {
 			return seam.Reply{}, err
 		}
-		parts = append(parts, parley.Part{Type: parley.PartToolCall, Name: c.Tool, Input: raw})
+		reply.Parts = append(reply.Parts, parley.Part{Type: parley.PartToolCall, Name: c.Tool, Input: raw})
 	}
-	switch {
-	case len(reply.Calls) > 0 && len(parts) == 0:
-		reply.Say = noMeans
-	case reply.Say == "":
-		return seam.Reply{Parts: parts}, nil
+	return reply, nil
+}
+
+var (
+	nowIn    = regexp.MustCompile(`(?m)^now: \w+, (\d{4}-\d\d-\d\d \d\d:\d\d)`)
+	personIn = regexp.MustCompile(`(?m)notes directory: .*?([^/\\\s]+)/?$`)
+)
+
+// inNotebook has package notebook make the reply.
+func inNotebook(req seam.Request, v view) (seam.Reply, error) {
+	t := notebook.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now()}
+	if m := nowIn.FindStringSubmatch(v.About); m != nil {
+		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
+			t.Now = at
+		}
 	}
-	return seam.Reply{Parts: append([]parley.Part{{Type: parley.PartText, Text: reply.Say}}, parts...)}, nil
+	if m := personIn.FindStringSubmatch(req.System); m != nil {
+		t.Person = m[1]
+	}
+	for _, x := range v.History {
+		t.Earlier = append(t.Earlier, notebook.Exchange{Question: x.Question, Answer: x.Answer})
+	}
+	for _, r := range v.Results {
+		t.Results = append(t.Results, notebook.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
+	}
+	for _, d := range req.Tools {
+		t.Tools = append(t.Tools, d.Name)
+	}
+	reply := notebook.Answer(t)
+	var calls []call
+	for _, c := range reply.Calls {
+		calls = append(calls, call(c))
+	}
+	return thought(reply.Say, calls)
 }
 
 var (

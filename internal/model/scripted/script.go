@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,8 +86,8 @@ type topic struct {
 type rule struct {
 	// When is a template's condition, without braces; empty applies always.
 	When string `yaml:"when"`
-	// By names a mind written in Go that makes the reply, instead of the fields below. The only
-	// one is "household", of that package.
+	// By names a mind written in Go that makes the reply, instead of the fields below: "household"
+	// or "notebook", of these packages.
 	By string `yaml:"by"`
 	// Say is text; blank lines at its ends are cut off.
 	Say string `yaml:"say"`
@@ -200,8 +201,8 @@ func (r *rule) compile(base *template.Template, at string, wrong func(error)) {
 		r.when = parse("{{if " + r.When + "}}yes{{end}}")
 	}
 	r.say, r.why = parse(r.Say), parse(r.Handoff.Why)
-	if r.By != "" && r.By != byHousehold {
-		wrong(fmt.Errorf("nobody is called %q; there is %q", r.By, byHousehold))
+	if r.By != "" && minds[r.By] == nil {
+		wrong(fmt.Errorf("nobody is called %q; there are %s", r.By, strings.Join(slices.Sorted(maps.Keys(minds)), " and ")))
 	}
 	for i, c := range r.Call {
 		if c.Tool == "" {
@@ -246,8 +247,8 @@ func (s *script) reply(ctx context.Context, r seam.Request) (seam.Reply, error) 
 				continue
 			}
 		}
-		if rule.By == byHousehold {
-			return inHousehold(r, v)
+		if mind := minds[rule.By]; mind != nil {
+			return mind(r, v)
 		}
 		parts, err := rule.parts(r, v)
 		return seam.Reply{Parts: parts}, err
