@@ -13,6 +13,7 @@
 package notebook
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -104,8 +105,8 @@ func (u *turn) calling() Reply {
 		}
 	}
 	r := Reply{Calls: u.wants}
-	if !slices.Contains(u.used, true) && u.note != "" {
-		r.Say = u.note
+	if len(u.Results) == 0 {
+		r.Say = cmp.Or(u.note, "I look into your notes.")
 	}
 	return r
 }
