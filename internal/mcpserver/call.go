@@ -32,9 +32,13 @@ const (
 	metaKey     = "parley/idempotency-key" // the same key gives the same call
 )
 
-// appTools registers the tools that the app's agents have.
+// appTools registers the tools that the app's agents have, except those that start sub-agents:
+// only a turn with a runtime can do that.
 func (a *App) appTools() {
 	for _, d := range a.app.Tools {
+		if d.Run == parley.RunRuntime {
+			continue
+		}
 		t, err := declared(d)
 		if err == nil {
 			err = add(a.server, t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -416,3 +416,25 @@ func TestLargeBody(t *testing.T) {
 		}
 	})
 }
+
+// TestToolsOfTheRuntime: tools that only a runtime can run, such as those that start sub-agents,
+// are not listed, since they cannot be called by themselves.
+func TestToolsOfTheRuntime(t *testing.T) {
+	inEras(t, func(t *testing.T, era string) {
+		h := newHouse(t, enginetest.Echo, enginetest.App(func(a *parley.App) {
+			a.Tools = append(a.Tools, parley.ToolDecl{Name: "Task", Effect: parley.EffectRead, Run: parley.RunRuntime})
+		}))
+		c := h.host(era, "", nil)
+		list, err := c.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range list.Tools {
+			names = append(names, tool.Name)
+		}
+		if slices.Contains(names, "Task") || !slices.Contains(names, "mail") {
+			t.Errorf("got %q", names)
+		}
+	})
+}
