@@ -42,11 +42,13 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 	if err != nil {
 		return info, false, err
 	}
-	for range 2 { // twice: another request may take the alias or key between look and append
+	for range 3 { // again: another request may take the alias or key between look and append, or delete its session
 		if c.OutsideID != "" {
 			id, err := e.o.Store.Alias(ctx, p, c.App, c.OutsideID)
 			if err == nil {
-				info, err = e.Session(ctx, p, id)
+				if info, err = e.Session(ctx, p, id); isCode(err, parley.CodeNotFound) {
+					continue
+				}
 				return info, false, err
 			}
 			if !isCode(err, parley.CodeNotFound) {

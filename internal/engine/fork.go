@@ -69,7 +69,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	}
 	title := c.Title
 	if title == "" {
-		title = strings.TrimSpace("Fork of " + firstOf(st.Title, st.Preview, string(id)))
+		title = forkOf(firstOf(st.Title, st.Preview, string(id)))
 	}
 	forked := parley.SessionForked{Parent: id, At: c.At, Title: title, By: p.User}
 	if c.Workspace != "" {
@@ -167,4 +167,10 @@ func firstOf(texts ...string) string {
 		}
 	}
 	return ""
+}
+
+// forkOf is the title of a fork. That of a fork of a fork does not grow.
+func forkOf(title string) string {
+	const is = "Fork of "
+	return strings.TrimSpace(parley.Cut(is+strings.TrimPrefix(title, is), parley.MaxTitle))
 }
