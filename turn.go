@@ -20,7 +20,7 @@ type Turn struct {
 	RunningSince time.Time          `json:"running_since,omitzero"`  // zero while its clock is stopped
 	Attempts     int                `json:"attempts,omitempty"`      // how often it was resumed
 	AutoAttempts int                `json:"auto_attempts,omitempty"` // how often automatically since it last got any further
-	Deadly       map[string]int     `json:"deadly,omitempty"`        // by tool: how often automatically out of a call of it, since the server last lived through one
+	Deadly       map[string]int     `json:"deadly,omitempty"`        // by tool: automatic resumptions after the server stopped during a call of it, since it last survived one
 	Resumes      bool               `json:"resumes,omitempty"`       // interrupted, and goes on by itself
 	Stop         *TurnStopRequested `json:"stop,omitempty"`
 	Agents       []Agent            `json:"agents,omitempty"` // in start order
@@ -160,8 +160,8 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	t.rest(e.Time)
 }
 
-// getsFurther notes the progress that p is: the attempts before were not in vain. What was
-// found out about a call after a crash is no progress of the turn.
+// getsFurther notes that p is progress of the turn, so that earlier attempts do not count any more.
+// What recovery finds out about a call after a crash is not progress.
 func (t *Turn) getsFurther(p Payload) {
 	switch p := p.(type) {
 	case ModelReplied:
@@ -178,8 +178,8 @@ func (t *Turn) getsFurther(p Payload) {
 	}
 }
 
-// settles notes that somebody said what is to become of a lost call of a tool. The turn came as
-// far as to ask, and what follows is wanted: it may be resumed as often as one that is new.
+// settles notes that somebody decided about a lost call of a tool. The turn got as far as asking,
+// and what follows is wanted: it may be resumed as often as a new turn.
 func (t *Turn) settles(tool string) {
 	t.AutoAttempts = 0
 	t.survived(tool)
@@ -216,9 +216,9 @@ func (t *Turn) cut(auto bool) {
 	t.Deadly = deadly
 }
 
-// InVain is how often in a row the turn was resumed automatically for nothing: it got no
-// further, or came to another call of the same tool, which is then named, and the server
-// stopped again. A model that is told that the outcome of a call is unknown may make the
+// InVain is how often in a row the turn was resumed automatically without progress: the server
+// stopped again before it got further, or during another call of the same tool, which is then
+// named. A model that is told that the outcome of a call is unknown may make the
 // call again, with others that work in between.
 func (t *Turn) InVain() (times int, tool string) {
 	for name, n := range t.Deadly {

@@ -2,7 +2,7 @@
 // they are in.
 //
 // A vault is a folder with one for each person, which is the workspace of that person's sessions.
-// Who may use which person's is said by the app's settings. The sessions themselves belong to the
+// The app's settings say who may use which person's vault. The sessions themselves belong to the
 // login that made them. A session of one person is unknown in requests about another.
 package notes
 

@@ -5,11 +5,11 @@
 // that only the server's user can read, and not in the log. They are never exported, logged or
 // shown to another user, and go with their session.
 //
-// A [Record] is on disk before its change is made. After a crash it says what the change would
-// have made of the file, so that looking at the file tells whether it was made.
+// A [Record] is on disk before its change is made. It says what the file contains after the change,
+// so that after a crash the file itself shows whether the change was made.
 //
-// A session keeps at most [Options.Most] bytes of contents. Beyond them the oldest go; those
-// changes cannot be taken back any more.
+// A session keeps at most [Options.Most] bytes of contents. Beyond that the oldest are deleted, and
+// their changes can no longer be taken back.
 //
 // Methods are safe for concurrent use. The database is opened when it is first needed, and must
 // be used by one process only.
@@ -48,7 +48,7 @@ type Record struct {
 	After  parley.Digest // empty: it was deleted
 	Dirs   []string      // folders made for it, outermost first
 	At     time.Time
-	Done   bool // the change was made. False after a crash in the middle: then the file tells
+	Done   bool // the change was made. False after a crash in the middle: then the file shows it
 }
 
 // Store keeps the checkpoints of all sessions.
@@ -231,7 +231,7 @@ func (s *Store) Begin(ctx context.Context, id parley.SessionID, r Record, conten
 	})
 }
 
-// keep keeps a content, and drops the session's oldest ones beyond its limit.
+// keep keeps a content, and deletes the session's oldest ones beyond its limit.
 func (s *Store) keep(c *sqlite.Conn, id parley.SessionID, d parley.Digest, body []byte) error {
 	err := sqlitex.Execute(c, `INSERT INTO content (session, digest, n, size, body)
 		VALUES (?1, ?2, 1 + coalesce((SELECT max(n) FROM content WHERE session = ?1), 0), ?3, ?4)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// errLink says that something is no folder of that very name.
+// errLink says that there is something else than a folder under exactly that name.
 var errLink = errors.New("there is no such folder")
 
 // errSpelling says that something is called differently on disk.
@@ -17,8 +17,8 @@ var errSpelling = errors.New("it is spelt differently on disk")
 // IsNoFolder reports whether [Enter] found something else than a folder of that name.
 func IsNoFolder(err error) bool { return errors.Is(err, errLink) || errors.Is(err, errSpelling) }
 
-// Enter opens a folder that really is in dir under that name: no link, and not another spelling
-// of its name. The caller closes it.
+// Enter opens a folder that is in dir under exactly that name. It follows no link and accepts no other
+// spelling of the name. The caller closes it.
 func Enter(dir *os.Root, name string) (*os.Root, error) {
 	seen, err := dir.Lstat(name)
 	if err != nil {

@@ -1,16 +1,15 @@
 // Package files reads and changes the files below one folder, such as a workspace, and
 // reaches nothing else, whatever a path says and whatever others do to the folder meanwhile.
 //
-// A path is relative to the folder and uses slashes. [Clean] says what a path means; that is
-// decided by its text alone, because no link is ever followed: neither a symbolic link, in
-// whatever element, nor a file that has a second name (a hard link), which may be outside. So a
-// rule about a path holds for the file that is reached. A name has to be spelt as it is on disk,
-// also where the file system ignores case or Unicode forms. Nothing is read or written in .git.
+// A path is relative to the folder and uses slashes. [Clean] says what a path means. The text alone
+// decides that, because no link is ever followed: neither a symbolic link in any element, nor a
+// file that has a second name (a hard link), which may be outside. So a rule about a path holds for
+// the file that is reached. A name has to be spelt as it is on disk, even where the file system ignores case or Unicode forms. Nothing is read or written in .git.
 //
 // A file is replaced as a whole: a crash leaves the old content or the new one. A change states
 // the [Version] that it is based on, and is refused when the file has another. Changes by this
 // process to one file happen one after the other. Between that check and the replacement another
-// process can still change the file; the system offers nothing against it.
+// process can still change the file; operating systems offer nothing to prevent that.
 //
 // Methods are safe for concurrent use.
 package files
@@ -68,7 +67,7 @@ type Info struct {
 	Modified time.Time
 }
 
-// place is a name in a folder that is held open.
+// place is a name in an open folder.
 type place struct {
 	dir  *os.Root
 	name string
@@ -145,7 +144,7 @@ func infoOf(name string, fi fs.FileInfo) Info {
 	return in
 }
 
-// look describes what has the name: a folder, or a file that is reached by no link.
+// look describes a folder, or a file that is not reached by a link.
 func (p place) look() (fs.FileInfo, error) {
 	fi, err := p.dir.Lstat(p.name)
 	if err != nil {
@@ -250,21 +249,21 @@ func (p place) read(limit int64) ([]byte, error) {
 type Change struct {
 	Path string
 	Body []byte  // its new content
-	Gone bool    // it is deleted; Body does not count
+	Gone bool    // the file is deleted; Body is ignored
 	Was  Version // what it was based on; "" means that there is no such file yet
 	// Tag is part of the name of the temporary file, so that [Tree.Tidy] can remove one that a
 	// crash left behind. Empty: a random one.
 	Tag string
 	// Mode is that of a new file; 0: 0644. A file that is there keeps its own.
 	Mode fs.FileMode
-	// From has the new content in the place of Body, of any size. It is read to its end.
+	// From is the new content, of any size, in place of Body. It is read to its end.
 	From io.Reader
 	// Executable gives the file the permission to be run. Without From it keeps what it has.
 	Executable bool
 }
 
-// Apply makes a change, and the folders that it needs. made lists these, outermost first. A file
-// that is not as c.Was says is CodeConflict, and was not changed.
+// Apply makes a change, and the folders that it needs. made lists these, outermost first. If the
+// file is not as c.Was says, the error is CodeConflict and nothing was changed.
 func (t Tree) Apply(c Change) (made []string, err error) {
 	if int64(len(c.Body)) > MaxFile {
 		return nil, tooLarge(c.Path, int64(len(c.Body)), MaxFile)
@@ -401,7 +400,7 @@ func temporaryName(tag string) string {
 	return temporary + hex.EncodeToString(sum[:8])
 }
 
-// Tidy removes the temporary file that a change of the file with that tag left behind.
+// Tidy removes the temporary file that a change with that tag left behind.
 func (t Tree) Tidy(name, tag string) {
 	p, _, err := t.find(name, false)
 	if err != nil || p.name == "." {

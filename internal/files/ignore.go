@@ -11,7 +11,7 @@ import (
 // maxIgnore limits the bytes read of a file with rules.
 const maxIgnore = 64 << 10
 
-// ignore is a rule of a .gitignore or .ignore file, as git's documentation has it
+// ignore is a rule of a .gitignore or .ignore file, as git documents it
 // (https://git-scm.com/docs/gitignore).
 type ignore struct {
 	dir     string // of the file with the rule; "" is the first folder
@@ -22,7 +22,7 @@ type ignore struct {
 
 // readIgnore reads the rules in a folder.
 func readIgnore(dir *os.Root, at string) (rules []*ignore) {
-	for _, name := range []string{".gitignore", ".ignore"} { // the latter is that of ripgrep and others, and wins
+	for _, name := range []string{".gitignore", ".ignore"} { // the latter is used by ripgrep and others, and wins
 		f, _, err := place{dir, name, name, false}.open()
 		if err != nil {
 			continue

@@ -20,20 +20,20 @@ import (
 type List struct {
 	Depth   int    // how deep: 1 is what is in the folder itself
 	After   string // the path of the last entry that is known already; "": none
-	Ignored bool   // also what [Walk] passes over unless it is asked not to, with Ignored set
+	Ignored bool   // also what a [Walk] without Ignored skips
 	Most    int    // entries
 	Bytes   int    // about how many bytes of entries
 }
 
-// maxLooked is how many names are looked at for one list.
+// maxLooked is the most names that are read for one list.
 const maxLooked = 200_000
 
 // errFull ends a list.
 var errFull = errors.New("the list is full")
 
-// List lists what is in a folder: a folder comes right before what is in it, and the entries of one
-// folder are in the order of the bytes of their names. It follows no links and leaves out .git.
-// more says that there are further entries. The memory that it takes depends on l alone.
+// List lists what is in a folder: each folder is followed by its entries, and the entries of one
+// folder are sorted by the bytes of their names. It follows no links and leaves out .git.
+// more says that there are further entries. The memory that it takes depends only on l.
 func (t Tree) List(ctx context.Context, dir string, l List) (list []parley.FileEntry, more bool, err error) {
 	p, _, err := t.find(dir, false)
 	if err != nil {
@@ -177,7 +177,8 @@ func (k *lister) add(e parley.FileEntry) error {
 	return nil
 }
 
-// names are the first of a folder's names that may be needed, from the one that after begins with.
+// names returns the first names of a folder that may be needed, beginning with the first element
+// of after.
 func (k *lister) names(dir *os.Root, at string, rules []*ignore, hidden bool, after []string) (first byName, err error) {
 	list, err := dir.Open(".")
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Move gives a file another path, where there must be none yet. made are the folders that it made
-// for it. The file is written there first and then removed here, so a crash in between leaves it
-// at both paths.
+// Move gives a file another path, where there must be no file yet. made are the folders that it
+// made for it. The file is first written to the new path and then removed from the old one, so a
+// crash in between leaves it at both.
 func (t Tree) Move(from, to string, was Version) (made []string, err error) {
 	if was == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "the version of the file that is moved is missing").WithField("version")
@@ -87,7 +87,7 @@ func (t Tree) RemoveFolder(name string) error {
 	return p.sync()
 }
 
-// Sweep removes from a folder the temporary files that a crash left there, older than a time.
+// Sweep removes temporary files that a crash left in a folder and that are older than a time.
 func (t Tree) Sweep(name string, older time.Time) {
 	p, _, err := t.find(name, false)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// nonblock keeps the opening of a pipe, which took a file's place, from waiting for a writer.
+// nonblock makes opening a pipe return at once instead of waiting for a writer: somebody may have
+// put a pipe in the place of a file.
 const nonblock = syscall.O_NONBLOCK
 
 // names counts the names of a file.
@@ -23,9 +24,9 @@ func names(fi fs.FileInfo) uint64 {
 // namesOf returns another handle of an open folder, for listing it. Only the names and types are
 // to be asked for: Info of an entry would follow the path of the folder.
 //
-// A folder that was opened in an [os.Root] has package os look at each entry again, which is half
-// the time of a walk. The other handle has not, and reads the types that the system lists.
-// Whatever is opened is looked at again then, see [place.open].
+// For a folder that was opened in an [os.Root], package os makes a system call for each entry, which
+// is half the time of a walk. For the other handle it reads the types that the system lists.
+// Each file is checked again when it is opened, see [place.open].
 func namesOf(dir *os.File) (*os.File, error) {
 	raw, err := dir.SyscallConn()
 	if err != nil {

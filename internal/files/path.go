@@ -16,8 +16,9 @@ const (
 	maxDepth = 64   // elements of a path
 )
 
-// Clean returns the one form of a path inside a folder: relative, with slashes, without "." and
-// "..". "" and "/." are the folder itself, ".". The error says what is wrong with any other.
+// Clean returns a path inside a folder in its canonical form: relative, with slashes, without "."
+// and "..". "" and "/." are the folder itself, ".". Any other path is an error that says what is
+// wrong with it.
 func Clean(name string) (string, error) {
 	wrong := func(format string, args ...any) (string, error) {
 		return "", parley.Errorf(parley.CodeInvalid, "the path %q %s", parley.Cut(name, 200), fmt.Sprintf(format, args...)).
@@ -59,9 +60,9 @@ func Clean(name string) (string, error) {
 	return clean, nil
 }
 
-// Within returns a path below an absolute folder as a path relative to it, still to be given to
-// [Clean]. Any other path is returned as it is. Only the text decides: what is inside is what begins
-// with dir letter by letter, and what leads out of it again does so relative to it.
+// Within returns a path below an absolute folder as a path relative to it, which the caller gives
+// to [Clean]. Any other path is returned as it is. Only the text decides: a path is inside if it
+// begins with dir, letter by letter. If its ".." lead out again, so do those of the relative path.
 func Within(dir, name string) string {
 	dir = filepath.ToSlash(dir)
 	if len(dir) < 2 || !path.IsAbs(dir) {
@@ -84,8 +85,8 @@ func IsGit(elem string) bool {
 	return same(elem, ".git") || strings.EqualFold(fold(elem), "git~1")
 }
 
-// Guarded reports whether what is written at a clean path may change what agents are told, or
-// what runs: an MCP server's file, or instructions and settings of agents.
+// Guarded reports whether a file at a clean path may change what agents are told or what runs:
+// instructions and settings of agents, or the file of an MCP server.
 func Guarded(clean string) bool {
 	for elem := range strings.SplitSeq(clean, "/") {
 		for _, name := range []string{".mcp.json", ".claude", ".agents", "AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"} {
@@ -97,7 +98,7 @@ func Guarded(clean string) bool {
 	return false
 }
 
-// same reports whether some file system takes two names for one.
+// same reports whether some file system treats two names as one.
 func same(elem, name string) bool { return strings.EqualFold(fold(elem), name) }
 
 // fold removes from a name what some file systems ignore: HFS+ characters without width, NTFS dots

@@ -13,8 +13,8 @@ import (
 
 // Walk are the choices of [Tree.Walk].
 type Walk struct {
-	// Ignored are files that .gitignore and .ignore files name, and hidden ones, whose names or
-	// folders' names begin with a dot: they are walked, too.
+	// Ignored says to walk also files that .gitignore and .ignore files name, and hidden files: their
+	// names, or those of their folders, begin with a dot.
 	Ignored bool
 	// Into says whether to walk a folder; nil: every one.
 	Into func(dir string) bool

@@ -170,7 +170,7 @@ func sessionQuestions(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "questions", Short: "List what waits for an answer, the oldest first", Args: cobra.NoArgs,
 		Long: `List what waits for an answer, over all sessions, the oldest first: questions,
-permissions, confirmations, and writes of which it is not known whether they happened.
+permissions, confirmations, and writes that may or may not have happened.
 Calls that wait for a client program are listed by session calls.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd, 0, func(ctx context.Context, l *link) error {

@@ -16,7 +16,7 @@ import (
 const maxFolder = 120
 
 // UserFolder is the name of the folder that holds what belongs to a user. Two users never
-// have the same, also where the file system ignores case or Unicode forms. The name is
+// have the same name, even where the file system ignores case or Unicode forms. The name is
 // safe as one element of a path on every system.
 //
 // An id of lower-case letters, digits and the characters - _ @ + . is its own name. An
@@ -70,8 +70,8 @@ func reserved(name string) bool {
 	return slices.Contains(devices, base) || port.MatchString(base)
 }
 
-// validName is what a workspace may be called. It keeps apart from the files beside
-// workspaces, such as .mcp.json, and from names that only some file systems allow.
+// validName matches the names that a workspace may have. It excludes the files beside
+// workspaces, such as .mcp.json, and names that only some file systems allow.
 var validName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,62}[A-Za-z0-9_-])?$`)
 
 // CheckName says what is wrong with the name of a workspace, or nil.

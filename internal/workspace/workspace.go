@@ -7,11 +7,11 @@
 // A [Folders] opens a workspace as an [os.Root], which no path leaves, by "..", by an
 // absolute path or by a symbolic link. On the way there it follows no link either: with
 // one, a user could be led into another's files. A name has to be spelt as it is on disk,
-// also where the file system ignores case, so that one folder does not have two names.
+// even where the file system ignores case, so that one folder does not have two names.
 //
 // The folder of a user and the workspace that an app opens by default are made when they
-// are first needed, others when [Folders.Make] is asked to; nothing is removed. Of the root's parents none is
-// made: where a data folder was taken away, none must come to stand in its place.
+// are first needed, and others by [Folders.Make]. Nothing is removed. The parents of the root are
+// not made: if a data folder was taken away, nothing may take its place.
 //
 // Methods are safe for concurrent use, also by several processes.
 package workspace
@@ -37,11 +37,11 @@ type Options struct {
 	Default parley.Workspace
 	// Shared are folders that all users of the app may work in, by name.
 	Shared map[string]Shared
-	// Granted are folders that some users may work in, named as the shared ones are. Where
-	// both have a name, Shared has it.
+	// Granted are folders that some users may work in, named like the shared ones. If
+	// both have the same name, the shared folder is meant.
 	Granted Granted
-	// There reports whether what holds Root is still there, before anything is made in
-	// it. Nil: it is.
+	// There reports whether the folder that holds Root is still there. It is called before
+	// anything is made in it. Nil: the folder is always there.
 	There func() error
 }
 
@@ -58,7 +58,7 @@ type Granted struct {
 	// To are the users, by the folder's name.
 	To map[string][]parley.Principal
 	// Placeholder is a word: in the prompts of agents, the word in braces stands for the path
-	// of the session's workspace. Empty: nothing does.
+	// of the session's workspace. Empty: no word does.
 	Placeholder string
 }
 

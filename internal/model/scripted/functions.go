@@ -89,7 +89,7 @@ import (
 //	ago VIEW RECORD          how long before the turn it was written: "43 days (about 6 weeks)
 //	                         ago"; "" if the day of the turn is not known
 //	aged VIEW WEIGHT         the records whose age is asked for, a list
-//	party VIEW               the person or office of whom it is asked what they did: "Did the CTO
+//	party VIEW               the person or office, if it asks what they did: "Did the CTO
 //	                         agree?"; or ""
 //	theirs NAME WEIGHT       the record of this person, or the one that names them; or nothing
 //	out WEIGHT               what the question names and the record that holds rejects, a list

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// didThey matches the person of whom a question asks what they think or did. Things have some of
-// the verbs, too: the API supports it.
+// didThey matches a question for what a person thinks or did. Some of the verbs go with things,
+// too: the API supports it.
 var didThey = regexp.MustCompile(`^\W*(?:(?i:and|so|but|ok)\W+)?(?i:did|does|has|is|was)\s+((?i:the |our )?)((?i:head of )?[\w.-]+(?: [\w.-]+)?)\s+(?i:(?:also|ever|already|really|actually|still|even|too)\s+)*` +
 	`(?i:agree\w*|approv\w*|want\w*|prefer\w*|object\w*|oppos\w*|disagree\w*|veto\w*|endors\w*|(accept\w*|confirm\w*|support\w*|like\w*|reject\w*)|happy|against|in favou?r|(?:ok|okay|fine) with)\b`)
 
 // noParty are words that stand where a person's name may stand.
 var noParty = strings.Fields("it this that they he she we you i notion slack page spec doc document message source sources anyone anybody someone somebody nobody both one there")
 
-// crowd are words for all of them, of whom no source speaks.
+// crowd are words for everybody, about whom sources say nothing.
 var crowd = strings.Fields("team everyone everybody company management")
 
-// party returns the person or office of whom a question asks what they think or did, or "". A
-// name is an office, or begins with a capital.
+// party returns the person or office if a question asks what they think or did, or else "". A name
+// is an office, or begins with a capital.
 func (s *script) party(v view) string {
 	m := didThey.FindStringSubmatch(v.Question)
 	if m == nil {

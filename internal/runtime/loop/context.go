@@ -61,8 +61,8 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	head := per.of(tokens(len(req.System)) + declTokens(&req))
 	branch := per.of(messageTokens(own))
 
-	// An eighth is left to the question, so that history need not give way to it
-	// anew in every turn.
+	// An eighth is left for the question, so that the history does not have to be
+	// shortened for it in every turn.
 	history, made := g.history(s, a, def, m, per.room((window-output-head)*7/8))
 	if made != nil {
 		return []action{*made}
@@ -134,7 +134,7 @@ func seen(msg parley.Message, m seam.ModelInfo) parley.Message {
 // none. It skips models that it has given up and models that are not configured.
 func (g given) modelNames(s *parley.Session, a *parley.Agent, def parley.AgentDef) (name, fallback string) {
 	first := g.app.Model
-	for _, wish := range []string{s.Turn.Request.Model, s.Model, def.Model} { // the nearest wish first; who may wish is policy's
+	for _, wish := range []string{s.Turn.Request.Model, s.Model, def.Model} { // the nearest wish first; policy decides who may ask
 
 		if wish != "" {
 			first = wish

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// lasting is how long a login that has begun can be finished.
+	// lasting is how long somebody has to finish a login.
 	lasting = time.Hour
 	// fresh is how long a link must still last to be shown again.
 	fresh = 20 * time.Minute
-	// early is how long before it expires a token is renewed. It is longer than a call may take.
+	// early is how long before its expiry a token is renewed. It is longer than a call may take.
 	early = 2 * time.Minute
 	// within bounds each request to the authorization server.
 	within = 30 * time.Second
@@ -76,7 +76,7 @@ func (t *Toolset) vault() (*vault.Vault, error) {
 	return nil, parley.Errorf(parley.CodeUnavailable, "the server is not ready to store logins")
 }
 
-// enter waits until nobody else is in what has the key.
+// enter waits until no other caller holds the key.
 func (t *Toolset) enter(ctx context.Context, what string, w parley.Workspace) (leave func(), err error) {
 	key := what + " " + string(w)
 	t.mu.Lock()
@@ -314,7 +314,7 @@ func (t *Toolset) Login(ctx context.Context, p parley.Principal, w parley.Worksp
 // Answer is what LinkedIn's redirect brings back.
 type Answer struct{ State, Code, Error string }
 
-// LoggedIn is a login that has ended well.
+// LoggedIn is a login that succeeded.
 type LoggedIn struct {
 	Workspace parley.Workspace
 	Link      string // that began it
@@ -395,7 +395,7 @@ func (t *Toolset) begun(ctx context.Context, v *vault.Vault, p parley.Principal,
 	return "", pending{}, errOver()
 }
 
-// end removes a login that has begun, if it has the state. The zero value: it has another.
+// end removes a login that has begun, if it has the state. Otherwise it returns the zero value.
 func (t *Toolset) end(ctx context.Context, v *vault.Vault, p parley.Principal, w parley.Workspace, state string) (open pending, err error) {
 	leave, err := t.enter(ctx, "login", w)
 	if err != nil {
@@ -424,7 +424,7 @@ type Account struct {
 }
 
 // Account says whether a person is logged in, without asking LinkedIn. The caller must have
-// checked who may know.
+// checked that the user may know it.
 func (t *Toolset) Account(ctx context.Context, w parley.Workspace) (Account, error) {
 	if err := t.ready(); err != nil {
 		return Account{}, err

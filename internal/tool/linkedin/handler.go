@@ -13,14 +13,14 @@ const CallbackPath = "/api/linkedin/oauth/callback"
 
 // CallbackOptions are those of [Toolset.Callback].
 type CallbackOptions struct {
-	// Principal identifies the caller. It is the one who has begun the login, or the answer is
-	// refused.
+	// Principal identifies the caller. The answer is refused unless the same caller has begun the
+	// login.
 	Principal func(r *http.Request) (parley.Principal, error)
 	// Fail answers with an error.
 	Fail func(w http.ResponseWriter, err error)
 	// May reports why a user may not use a workspace (any more). Nil: it is not asked.
 	May func(parley.Principal, parley.Workspace) error
-	// Done is told that a login has ended well, so that what waits for it goes on. Nil: nobody is.
+	// Done is called after a login succeeded, so that what waits for it goes on. Nil: it is not.
 	Done func(ctx context.Context, p parley.Principal, in LoggedIn)
 }
 

@@ -1,7 +1,7 @@
 // Package linkedin is the toolset with which an agent posts on LinkedIn, reads comments, comments
 // and replies, for one person at a time.
 //
-// The person is whose workspace the session works in: "sebastian" in shared/sebastian. Each person
+// The person is the one whose workspace the session works in: "sebastian" in shared/sebastian. Each person
 // has one account at LinkedIn, kept in the vault (see [Toolset.Login]), and all users to whom the
 // workspace is granted act with it. Without a person nothing is done.
 //

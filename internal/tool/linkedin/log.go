@@ -188,7 +188,7 @@ func (t *Toolset) done(ctx context.Context, r seam.Run, w wish, l *activity, m m
 	return res
 }
 
-// found logs a post that LinkedIn has although the log does not: an earlier call made it, whose
+// found logs a post that LinkedIn has and the log does not: an earlier call made it, and its
 // answer was lost.
 func (t *Toolset) found(ctx context.Context, r seam.Run, w wish, l *activity, urn string) {
 	if _, err := l.add(context.WithoutCancel(ctx), r, t.o.Now(), w, made{post: urn}, response{Status: 422, ID: urn, Code: "DUPLICATE_POST", Call: r.Call}); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxThreads is of how many comments the replies are read.
+// maxThreads is the number of comments whose replies are read.
 const maxThreads = 20
 
 // entry is a comment as the model sees it.

@@ -21,7 +21,7 @@ func length(text string) int { return len(utf16.Encode([]rune(text))) }
 
 // reserved are the characters that mean something in the text of a post, which LinkedIn calls
 // little text. It shows such a text only up to a reserved character that it cannot interpret, and
-// says nothing.
+// reports no error.
 const reserved = `\()[]{}<>_*~|@#`
 
 // mention is how a post names an organisation or a member, with the exact name.

@@ -76,7 +76,7 @@ func (r *refusal) throttled() bool {
 	return r.status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(r.said), "throttle")
 }
 
-// lost is the error of a request of which it is not known whether it was carried out.
+// lost is the error of a request that may or may not have been carried out.
 type lost struct{ why string }
 
 func (l *lost) Error() string { return l.why }
@@ -102,7 +102,7 @@ func (t *Toolset) versions() []string {
 	return out[:min(len(out), tries)]
 }
 
-// call makes a request to the versioned API. What it sends more than once was refused before. The
+// call makes a request to the versioned API. It repeats a request only after a refusal. The
 // error is of [seam.NotSent], a *refusal, or a *lost.
 func (t *Toolset) call(ctx context.Context, token string, q request) (answer, error) {
 	var body []byte
@@ -205,7 +205,7 @@ func (t *Toolset) send(ctx context.Context, method, at string, header http.Heade
 	case code/100 == 4:
 		return answer{}, refusalOf(code, raw)
 	default:
-		// Also a 503 may come from a gateway behind which the request was carried out.
+		// A 503, too, may come from a gateway although the server behind it has carried out the request.
 		return answer{}, &lost{fmt.Sprintf("LinkedIn answered %d %s", code, http.StatusText(code))}
 	}
 }

@@ -84,7 +84,7 @@ func decoded(body []byte, header string) []byte {
 	if err != nil {
 		return body // an unknown character set: what is not UTF-8 is replaced later
 	}
-	// No character set takes less than a byte for what takes three in UTF-8.
+	// A character of three bytes in UTF-8 has at least one byte in every character set.
 	out, err := io.ReadAll(io.LimitReader(r, 3*maxBody))
 	if err != nil {
 		return body

@@ -92,7 +92,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// read fetches a page. moved is where it is if that is another site.
+// read fetches a page. moved is its address if that is on another site.
 func (t *Toolset) read(ctx context.Context, u *url.URL) (p page, moved string, err error) {
 	for hop := 0; ; hop++ {
 		resp, err := t.get(ctx, u)
@@ -165,7 +165,7 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// take reads the page that an answer is.
+// take reads the page in an answer.
 func (t *Toolset) take(ctx context.Context, resp *http.Response, u *url.URL) (page, error) {
 	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch code := resp.StatusCode; {
@@ -229,7 +229,7 @@ func why(ctx context.Context, err error) error {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // show makes the result of a call. What is too long is cut before the end of the fence, so that
-// whoever cuts results finds nothing to cut; the whole text becomes an artifact.
+// the toolbox has nothing left to cut; the whole text becomes an artifact.
 func show(r seam.Run, asked *url.URL, p page, cached bool) parley.ToolResult {
 	text := p.text
 	if r.Redact != nil {

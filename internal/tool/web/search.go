@@ -65,7 +65,7 @@ type engine interface {
 	find(ctx context.Context, q query) ([]hit, error)
 }
 
-// service is what all of them have.
+// service is the part that all engines share.
 type service struct {
 	name   string // for people
 	base   string

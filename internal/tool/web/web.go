@@ -1,8 +1,8 @@
 // Package web holds the tools with which a model reads the web: WebFetch reads a page, and
 // WebSearch finds some. Their names and inputs are those of the Claude CLI, which models know.
 //
-// Where WebFetch goes is decided by a model, and perhaps by a page that the model has read. So
-// it reaches only public addresses, checked when each connection is made (see [dial.Public]),
+// A model decides where WebFetch goes, perhaps because of a page that it has read. So the tool
+// reaches only public addresses, checked when each connection is made (see [dial.Public]),
 // unless [Options] name exceptions. It sends no cookies and no credentials, follows redirects
 // within a site only, and reads no more than maxBody bytes of an answer, unpacked, within
 // fetchTime. A redirect to another site is a result that says where it leads.

@@ -190,8 +190,8 @@ func saved(e edit, after files.Version) parley.FileSaved {
 	return s
 }
 
-// between cuts the lines that two texts begin with and end with alike, except for three on each
-// side. skipped is how many were cut at the beginning.
+// between cuts the lines that two texts have in common at the beginning and at the end, except for
+// three on each side. skipped is how many were cut at the beginning.
 func between(a, b string) (string, string, int) {
 	start, n := 0, min(len(a), len(b))
 	for start < n && a[start] == b[start] {

@@ -41,7 +41,7 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 	if err != nil {
 		return refused(err), nil
 	}
-	// The version is remembered whatever part was asked for, as models expect of this tool.
+	// The version is remembered even if only a part was read: models expect that of this tool.
 	if err := t.checks().Saw(ctx, r.Session, name, files.VersionOf(body)); err != nil {
 		return refused(err), nil
 	}
@@ -112,8 +112,8 @@ func lineAt(body []byte, n int) (at int, ok bool) {
 	return at, true
 }
 
-// numbered writes at most limit lines of a text with their numbers, in about size bytes. shown says
-// how many; more says that there are further ones.
+// numbered writes at most limit lines of a text with their numbers, in about size bytes. shown is how
+// many it wrote; more says that there are others.
 func numbered(body []byte, first, limit, size int) (text string, shown int, more bool) {
 	var b strings.Builder
 	for len(body) > 0 {

@@ -15,16 +15,16 @@ import (
 	"unicode/utf8"
 )
 
-// ripgrep is the program rg. It only says which files may hold a match: it looks for texts that
-// every match has in it, in all files, as bytes. What is ignored, hidden, a link, or no match after
-// all is decided by our own walk and search, which then open these files and no others. So the
-// result is the same with rg and without it, and nothing that rg says reaches a model by itself.
+// ripgrep is the program rg. It only says which files may hold a match: it searches all files, as
+// bytes, for texts that every match contains. Our own walk and search then open these files and no
+// others. They decide what is ignored, hidden or a link, and what matches. So the result is the same
+// with rg and without it, and no output of rg reaches a model directly.
 type ripgrep struct{ program string } // "" : there is none
 
 const (
 	rgTime   = 10 * time.Second // after which our own search is as good
 	rgOutput = 4 << 20          // bytes of names; with more candidates nothing is saved
-	rgTexts  = 32               // texts that are looked for at once
+	rgTexts  = 32               // texts to search for at once
 )
 
 // findRipgrep looks for rg in the folders of $PATH. A name that is found relative to the current
@@ -53,8 +53,8 @@ func (p ripgrep) candidates(ctx context.Context, root *os.Root, q query, hidden 
 	if !ok {
 		return c, false
 	}
-	// The folder is given by its handle, so that rg is where our own walk is, whatever happens to
-	// the path meanwhile. That needs the kernel's names for handles.
+	// The folder is given by its handle, so that rg searches the folder of our own walk, even if the
+	// path is changed meanwhile. This needs the kernel's names for handles.
 	dir, err := root.Open(q.from)
 	if err != nil {
 		return c, false
@@ -118,7 +118,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// required returns texts of which every match of an expression has at least one in it. fold says
+// required returns texts for an expression: every match contains at least one of them. fold says
 // that the case of their letters does not count. ok is false if no useful ones are known.
 func required(expr string) (texts []string, fold, ok bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
@@ -130,7 +130,7 @@ func required(expr string) (texts []string, fold, ok bool) {
 		return nil, false, false
 	}
 	for _, t := range texts {
-		// Two programs agree on the case of ASCII letters only, in all versions of Unicode.
+		// The case of other letters depends on the version of Unicode, which may differ in rg.
 		if fold && strings.ContainsFunc(t, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return nil, false, false
 		}
@@ -143,7 +143,7 @@ func parts(re *syntax.Regexp, fold *bool) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		text := string(re.Rune)
-		// U+FFFD matches bytes that are no UTF-8, and a line break ends what rg looks at.
+		// U+FFFD matches bytes that are not UTF-8, and rg matches within a line.
 		if len(text) < 2 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == utf8.RuneError }) {
 			return nil
 		}

@@ -88,7 +88,7 @@ func below(dir, name string) string {
 }
 
 // matcher matches names by a glob. A pattern without a slash matches in every folder. hidden says
-// that it asks for names that begin with a dot, which are passed over otherwise.
+// that the pattern asks for names that begin with a dot; otherwise they are skipped.
 func matcher(pattern string) (match func(name string) bool, hidden bool, err error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	switch {
@@ -108,7 +108,7 @@ func matcher(pattern string) (match func(name string) bool, hidden bool, err err
 	return func(name string) bool { return doublestar.MatchUnvalidated(pattern, name) }, hidden, nil
 }
 
-// types are the endings of the names of files of a kind, by the names that ripgrep gives them
+// types are file name extensions by file type, under the names that ripgrep gives the types
 // (rg --type-list).
 var types = map[string][]string{
 	"c": {".c", ".h"}, "cpp": {".cpp", ".cc", ".cxx", ".hpp", ".hh", ".h"}, "css": {".css", ".scss"}, "csv": {".csv"}, "go": {".go"}, "html": {".html", ".htm"},
@@ -231,8 +231,8 @@ func (t *Toolset) grep(ctx context.Context, r seam.Run, root *os.Root) (parley.T
 	return parley.ToolResult{Output: q.result(found, cut)}, nil
 }
 
-// search searches a file, or the files of a folder, at once on all processors. cut says that it
-// stopped when it had collected enough.
+// search searches a file, or the files of a folder on all processors at once. cut says that it
+// stopped because it had collected enough.
 func (q query) search(ctx context.Context, root *os.Root, hidden bool, rg ripgrep) (found []hits, cut bool, err error) {
 	tree := files.Of(root)
 	if info, err := tree.Stat(q.from); err != nil {
@@ -307,8 +307,8 @@ func (q query) search(ctx context.Context, root *os.Root, hidden bool, rg ripgre
 	return found, full, err
 }
 
-// file searches an open file and closes it. nil: there is nothing in it, or it is not text. buf is
-// used again for the next file.
+// file searches an open file and closes it. It returns nil if nothing matches or the file is not
+// text. buf is reused for the next file.
 func (q query) file(f *os.File, name string, buf *[]byte) *hits {
 	defer f.Close() //nolint:errcheck // nothing was written
 	fi, err := f.Stat()

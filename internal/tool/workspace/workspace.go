@@ -2,9 +2,9 @@
 // Grep and NotebookEdit, and the list of tasks that TodoWrite keeps.
 //
 // The tools have the names and inputs of the Claude CLI's, which models know. A path is relative
-// to the workspace; package files says what is reached by it. What changes a file is written in
-// this order: the change is announced in the log, the old content goes to the checkpoints, the
-// file is replaced, the result goes to the log. So after a crash at any point [Toolset.Reconcile]
+// to the workspace; package files says which file it reaches. A file is changed in this order: the
+// change is announced in the log, the old content goes to the checkpoints, the file is replaced,
+// the result goes to the log. So after a crash at any point [Toolset.Reconcile]
 // knows from the checkpoint and the file whether the change was made.
 //
 // A file is changed only if the session has read the version that it has now, or made it itself.
@@ -145,7 +145,7 @@ func wrong(format string, args ...any) error {
 	return parley.Errorf(parley.CodeInvalid, format, args...)
 }
 
-// edit is what a tool makes of a file.
+// edit is a change that a tool makes to a file.
 type edit struct {
 	path string
 	was  files.Version // "" if there is no file yet
@@ -173,19 +173,19 @@ func (t *Toolset) change(ctx context.Context, r seam.Run, tree files.Tree) (parl
 	if err := t.checks().Begin(ctx, r.Session, rec, e.old); err != nil {
 		return failed(err)
 	}
-	// From here on the change is made, or found to be impossible, whatever becomes of ctx.
+	// From here on ctx is not asked any more: the change is made, or found to be impossible.
 	ctx = context.WithoutCancel(ctx)
 	if rec.Dirs, err = tree.Apply(files.Change{Path: e.path, Body: e.body, Was: e.was, Tag: string(r.Call)}); err != nil {
 		return failed(err)
 	}
 	if err := t.checks().End(ctx, r.Session, rec); err != nil {
-		return parley.ToolResult{}, err // the file tells that it was made
+		return parley.ToolResult{}, err // the file shows that it was made
 	}
 	return parley.ToolResult{Output: e.said, Saved: []parley.FileSaved{saved(e, rec.After)}}, nil
 }
 
-// failed is the result of a call that changed nothing. What is the model's to mend is an answer;
-// anything else is an error of a call that was not made.
+// failed is the result of a call that changed nothing. A mistake that the model can correct is a
+// result; anything else is an error of a call that was not made.
 func failed(err error) (parley.ToolResult, error) {
 	if _, ours := errors.AsType[*parley.Error](err); ours {
 		return refused(err), nil
