@@ -393,5 +393,5 @@ func ours(kv string) bool {
 			return false
 		}
 	}
-	return name != "HOME" && !strings.HasSuffix(name, "_API_KEY") && !strings.HasSuffix(name, "_BASE_URL")
+	return name != "HOME" && name != "GOGC" && !strings.HasSuffix(name, "_API_KEY") && !strings.HasSuffix(name, "_BASE_URL")
 }
