@@ -476,6 +476,8 @@ func TestMistakes(t *testing.T) {
 		{"a reference to a file", Options{Description: body(`{$ref: "../../etc/passwd"}`), Operations: ops("text")}, "file", "outside the description"},
 		{"a reference to nothing", Options{Description: body(`{$ref: "#/components/schemas/No"}`), Operations: ops("text")}, "file", "#/components/schemas/No, which does not exist"},
 		{"a path without its parameter", Options{Description: with("  /a/{b}: {get: {operationId: text}}\n"), Operations: ops("text")}, "operations[0]", "{b}"},
+		{"a path that is another host", Options{Description: with("  \"@evil.example.com/a\": {get: {operationId: text}}\n"), Operations: ops("text")}, "operations[0]", "does not begin with /"},
+		{"a path that is another port", Options{Description: with("  \"81/a\": {get: {operationId: text}}\n"), BaseURL: "https://a.example.com:80", Operations: ops("text")}, "operations[0]", "does not begin with /"},
 		{"ids that are not unique", Options{Description: with("  /a: {get: {operationId: text}}\n  /b: {get: {operationId: text}}\n"), Operations: ops("text")}, "operations[0]", "write GET /a or GET /b"},
 		{"nested without end", Options{Description: body(strings.Repeat("{type: array, items: ", 300) + "{}" + strings.Repeat("}", 300)), Operations: ops("text")}, "file", "nested more than 200 deep"},
 		{"a number that is none", Options{Description: body("{minimum: 1e999}"), Operations: ops("text")}, "file", "shop.yaml"},

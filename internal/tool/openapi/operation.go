@@ -84,6 +84,9 @@ func newOperation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Op
 }
 
 func (c *converter) operation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth httpcall.Auth, levels int) (*operation, error) {
+	if !strings.HasPrefix(e.path, "/") { // behind the base, it would change the host or the port
+		return nil, fmt.Errorf("%s has the path %q, which does not begin with /", e.called(), parley.Cut(e.path, 100))
+	}
 	out := &operation{method: strings.ToUpper(e.method), path: e.path, keyHeader: o.KeyHeader}
 	params := c.parameters(item, op, o, auth)
 	props, required, names := schema{}, []string{}, namer{}
