@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +109,56 @@ func TestRatioIsTheMedianOfTheRounds(t *testing.T) {
 	}
 	if r.short != 2 {
 		t.Errorf("%d are short, want 2", r.short)
+	}
+}
+
+// TestCompare: each figure of a table is compared with that of the other commit by its ratio, or
+// else its value, and by whether more of it is better.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	table := func(scale float64, more func(*report)) string {
+		var out strings.Builder
+		r := report{w: &out}
+		r.head("a machine, 2 CPUs")
+		r.pairs("added latency per token, p50, paced 16 x 50 tokens/s", []float64{1}, []float64{1.2 * scale}, millis, atMost(1.3))
+		r.pairs("turns/s with 3 rounds", []float64{100}, []float64{50 * scale}, rate, atLeast(0.5))
+		r.within("memory after start", -1, 30e6*scale, mega, 40e6)
+		r.line("kill: acknowledged events lost by SIGKILL", "-", count(0), "-", "0", true)
+		if more != nil {
+			more(&r)
+		}
+		r.foot(time.Second)
+		return out.String()
+	}
+	runs, noise := 0, []float64{1, 3, 1} // the machine was busy in the second round
+	var out strings.Builder
+	err := compare(t.Context(), &out, func(_ context.Context, then bool) (string, error) {
+		scale := noise[runs/2]
+		runs++
+		if then {
+			return table(scale, func(r *report) { r.within("an old figure", -1, 5, millis, 9) }), nil
+		}
+		return table(1.1*scale, func(r *report) { r.within("a new figure", -1, 5, millis, 9) }), nil
+	})
+	if err != nil || runs != 2*againstRounds {
+		t.Fatal(runs, err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "round") && !strings.HasPrefix(line, "figure") && !strings.HasPrefix(line, "-") {
+			got = append(got, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	want := []string{
+		"added latency per token, p50, paced 16 x 50 tokens/s 1.20x 1.32x +10% worse",
+		"turns/s with 3 rounds 0.50x 0.55x +10%",
+		"memory after start 28.6 MB 31.5 MB +10% worse",
+		"kill: acknowledged events lost by SIGKILL 0 0 -",
+		"a new figure - 5 ms new",
+		"an old figure 5 ms - gone",
+		"2 worse by more than 5%",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -3,7 +3,7 @@
 // same rows for durability. A machine's own figures change from hour to hour; a
 // ratio of medians over interleaved rounds hardly does.
 //
-//	go run ./internal/bench [-quick] [-only relay,turns] [-cpuprofile folder]
+//	go run ./internal/bench [-quick] [-only relay,turns] [-cpuprofile folder] [-against commit]
 //
 // It starts itself again in other roles: the upstream that produces tokens, the proxy, and a
 // Parley server with its real engine, log, SQLite file (synchronous=FULL) and native API. It
@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -79,6 +80,7 @@ func run() int {
 	flag.StringVar(&b.profiles, "cpuprofile", "", "`folder` for profiles of the measured Parley: CPU, and heap for the part memory")
 	flag.StringVar(&b.parley, "parley", "bin/parley", "the built `program`, for the cold start; without it this program's own server is started")
 	flag.StringVar(&b.postgres, "postgres", "", "`address` of an empty PostgreSQL database, for the part weeks")
+	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: its programs and those of this tree run in turns, three times each, and the table says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
 	parent := flag.String("dir", "", "`folder` in which the temporary data folder is made; its disk is what is measured")
 	flag.Parse()
 	chosen := names()
@@ -93,6 +95,14 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *commit != "" {
+		args := []string{"-only", strings.Join(chosen, ","), "-dir", *parent, "-postgres", b.postgres, "-quick=" + strconv.FormatBool(b.quick)}
+		if err := against(ctx, os.Stdout, *commit, b.parley, args); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			return 1
+		}
+		return 0
+	}
 	// Far longer than on a slow machine: no run may go on forever.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
