@@ -18,11 +18,14 @@ const name = "notes"
 
 // App is what this app brings.
 func App() app.App {
+	v := &vaults{}
 	return app.App{
-		Name:  name,
-		Tools: map[string]app.Open{"vault": openVault},
-		Wires: map[string]app.Mount{wireName: mount},
-		Demo:  demo,
+		Name:     name,
+		Tools:    map[string]app.Open{"vault": v.open},
+		Wires:    map[string]app.Mount{wireName: mount},
+		Fetching: v.fetching,
+		Touching: v.touching,
+		Demo:     demo,
 	}
 }
 

@@ -71,9 +71,11 @@ type Options struct {
 	Mistakes func() map[string][]string
 	// Outages says why tools of apps are not known, by the app's name; nil: there are none.
 	Outages func() map[string][]string
-	Notices []string     // what every client should show, for example that no login is required
-	Metrics http.Handler // at /metrics; nil: there is none
-	Streams func(n int)  // called with the number of open streams
+	// AppNotices are what the toolsets of an app say to its users, by the app's name; nil: nothing.
+	AppNotices func(app string) []string
+	Notices    []string     // what every client should show, for example that no login is required
+	Metrics    http.Handler // at /metrics; nil: there is none
+	Streams    func(n int)  // called with the number of open streams
 	// Redact removes secrets from errors that are sent over a WebSocket, as the guard does with
 	// others. Nil: they are sent as they are.
 	Redact func(body []byte) []byte

@@ -262,6 +262,9 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 			info.Notices = append(info.Notices, "Some tools of this app are missing for now: "+text)
 		}
 	}
+	if s.o.AppNotices != nil {
+		info.Notices = append(info.Notices, s.o.AppNotices(a.Name)...)
+	}
 	m, err := s.o.Engine.Model(a.Model)
 	if err != nil {
 		m = seam.ModelInfo{Name: a.Model}

@@ -26,6 +26,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
@@ -59,6 +60,9 @@ type App struct {
 	MCPPrefix string
 	// Fetching is told of each call of WebFetch in the app Name, when it is requested. Nil: nobody is.
 	Fetching Fetching
+	// Touching is told of each call of a tool for the files of a workspace (tools.workspace) in the
+	// app Name, when it is requested. The call waits for it. Nil: nobody is.
+	Touching Touching
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }
@@ -67,6 +71,9 @@ type App struct {
 // call is refused then, waits for a person, or the page was kept from before. It is told again, with
 // the same r.Call, if the server stops before the call has begun to wait or run. The call waits for it.
 type Fetching = func(ctx context.Context, r seam.Run, url string)
+
+// Touching is told that a model asked to look at files or to change them; see [seam.Informed].
+type Touching = func(ctx context.Context, r seam.Run)
 
 // Brings implements [Part].
 func (a App) Brings() App { return a }
@@ -143,8 +150,9 @@ type ToolDeps struct {
 	// Base returns the URL at which browsers reach the server, or why it is not known. It can
 	// be called once the server listens.
 	Base func() (string, error)
-	// Fetching is that of the app's part; nil: it has none.
+	// Fetching and Touching are those of the app's part; nil: it has none.
 	Fetching Fetching
+	Touching Touching
 }
 
 // Mistakes are those of a toolset's options, at the lines where the app's file has these.
@@ -187,6 +195,13 @@ type Service struct {
 	seam.Toolset
 	// Start is called once the server has its data folder, Close after the last turn.
 	Start, Close func()
+	// Follow is called before Start, with the logs of the server.
+	Follow func(f Followed)
+	// Notices are what is to be shown of the toolset to the users of its app, and to doctor. It must
+	// answer from memory at once.
+	Notices func() []string
+	// Inspect is what doctor says of the toolset while no server runs.
+	Inspect func(ctx context.Context) []Finding
 	// Secrets are removed from all text.
 	Secrets []string
 	// Changes sets the function that is called when the tools of a Late have changed. tell must
@@ -197,6 +212,20 @@ type Service struct {
 	// Meta is what index/meta.json says of what is outside, for apps with live files; nil while
 	// that is not known.
 	Meta func() any
+}
+
+// Followed is what a toolset may follow of the server that it is part of.
+type Followed struct {
+	Reader *eventlog.Reader
+	Store  seam.Store
+	Data   *datafolder.Folder
+}
+
+// Finding is a line of doctor. A warning has an error, perhaps with a hint.
+type Finding struct {
+	Check string // one word
+	Says  string
+	Warn  error
 }
 
 // Off says why an app cannot be served here although nothing is wrong with it.

@@ -123,6 +123,7 @@ type App struct {
 	Exec       Exec
 	Page       Page
 
+	Git      GitFile   // of the granted workspaces
 	Toolsets []Toolset // to make, in the order of their kinds
 	Data     Folder
 

@@ -25,7 +25,16 @@ type GrantedFile struct {
 	Dir         string                `yaml:"dir,ref"`     // its folders are workspaces, shared/NAME each
 	To          map[string][]UserFile `yaml:"to"`          // users, by the name of the folder; default: none but the loopback user, who may use all
 	Except      []string              `yaml:"except"`      // folders that are no workspaces; default: none
+	Git         GitFile               `yaml:"git"`         // how changes are committed, where dir is a git repository and the app commits
 	Placeholder string                `yaml:"placeholder"` // {placeholder} in prompts stands for the path of the session's workspace; default: nothing does
+}
+
+// GitFile says how changes of granted workspaces are committed.
+type GitFile struct {
+	Off    bool   `yaml:"off"`       // nothing is committed; default false
+	Author string `yaml:"author"`    // "Name <email>"; {person} stands for the workspace's name. Default: user.name and user.email of the repository, else Parley
+	Remote string `yaml:"remote"`    // the remote's name, or none: nothing is pulled or pushed. Default: that of the branch, else origin
+	Token  string `yaml:"token,ref"` // for a remote at an https URL: a token, or user:token
 }
 
 // UserFile names a user. The short form is the user's name, without an organisation.
@@ -141,6 +150,9 @@ func (a *App) workspaces(s Settings, f *workspacesFile) {
 // granted reads workspaces.granted. What the server's settings say of it comes first.
 func (a *App) granted(set, f GrantedFile) workspace.Granted {
 	g := workspace.Granted{Except: f.Except, Placeholder: f.Placeholder}
+	a.Git = GitFile{
+		Off: set.Git.Off || f.Git.Off, Author: orString(set.Git.Author, f.Git.Author), Remote: orString(set.Git.Remote, f.Git.Remote), Token: orString(set.Git.Token, f.Git.Token),
+	}
 	switch {
 	case set.Dir != "":
 		full := home(set.Dir, a.d.env)

@@ -52,7 +52,7 @@ func (r *Repo) advanceOnce(ctx context.Context, branch, from, to, why string) er
 		return err
 	}
 	defer done()
-	x, err := r.copyIndex(dir)
+	x, err := r.copyIndex(dir, "index")
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *Repo) undo(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer done()
-	x, err := r.copyIndex(dir)
+	x, err := r.copyIndex(dir, "index")
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (r *Repo) indexIs(ctx context.Context, from, to string) (bool, error) {
 		return false, err
 	}
 	defer done()
-	x, err := r.copyIndex(dir)
+	x, err := r.copyIndex(dir, "index")
 	if err != nil {
 		return false, err
 	}

@@ -66,7 +66,7 @@ func (r *Repo) commit(ctx context.Context, c Commit) (made Made, err error) {
 		return made, err
 	}
 	defer done()
-	x, err := r.copyIndex(dir)
+	x, err := r.copyIndex(dir, "index")
 	if err != nil {
 		return made, err
 	}
@@ -84,6 +84,7 @@ func (r *Repo) commit(ctx context.Context, c Commit) (made Made, err error) {
 		}
 	}
 	var list, others []change
+	excepted := false
 	for _, d := range all {
 		if d.status == 'U' {
 			return made, unresolved(d.path)
@@ -93,10 +94,22 @@ func (r *Repo) commit(ctx context.Context, c Commit) (made Made, err error) {
 			made.Files = append(made.Files, d.path)
 		} else {
 			others = append(others, d)
+			excepted = excepted || within(c.Paths, d.path)
 		}
 	}
 	if len(list) == 0 {
 		return Made{}, nil
+	}
+	if excepted { // what is left out is not staged either
+		if x, err = r.copyIndex(dir, "less"); err != nil {
+			return made, err
+		}
+		if err = x.set(ctx, list, strings.Repeat("0", max(len(parent), 40))); err != nil {
+			return made, err
+		}
+		if err = x.refresh(ctx); err != nil {
+			return made, err
+		}
 	}
 	tree, err := r.treeOf(ctx, x, parent, list, len(others) == 0)
 	if err != nil {

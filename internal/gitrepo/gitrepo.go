@@ -43,6 +43,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/parley-server/parley"
 )
@@ -77,6 +78,9 @@ type Repo struct {
 	net     *lock
 	o       Options
 	log     *slog.Logger
+
+	mu   sync.Mutex
+	user Ident // of the configuration, as it was read last
 
 	// at is called at each point at which a crash can leave something behind. Nil: nobody wants
 	// to know. An error stands for a crash: nothing more is done.
@@ -176,6 +180,9 @@ func (r *Repo) begin(ctx context.Context) (*held, error) {
 		err = r.tidy(ctx)
 	}
 	if err == nil {
+		r.mu.Lock()
+		r.user = r.shadow.conf.user
+		r.mu.Unlock()
 		err = r.finish(ctx)
 	}
 	if err != nil {
@@ -308,4 +315,11 @@ func trim(list []string) string {
 		return strings.Join(list, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// User is the author that the repository's own configuration names, if it does.
+func (r *Repo) User() Ident {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.user
 }

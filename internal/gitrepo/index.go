@@ -69,8 +69,8 @@ type index struct {
 
 // copyIndex copies the index into a folder of ours. Git's lock of it is held. The copy has the time
 // of the original: by it git tells which files may have changed since without looking changed.
-func (r *Repo) copyIndex(dir string) (index, error) {
-	x := index{r, filepath.Join(dir, "index")}
+func (r *Repo) copyIndex(dir, name string) (index, error) {
+	x := index{r, filepath.Join(dir, name)}
 	return x, clone(filepath.Join(r.gitDir, "index"), x.path)
 }
 

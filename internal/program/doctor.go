@@ -325,7 +325,9 @@ func (d *doctor) ask(ctx context.Context, l *link) {
 		d.fail("apps", err)
 		return
 	}
+	var general []string
 	if is, err := l.Server(ctx); err == nil {
+		general = is.Notices
 		for _, a := range is.Off {
 			d.warn("app", "%s is off: %s", a.App, a.Why)
 		}
@@ -335,6 +337,11 @@ func (d *doctor) ask(ctx context.Context, l *link) {
 	}
 	seen := map[string]bool{}
 	for _, a := range list {
+		for _, n := range a.Notices {
+			if !strings.HasPrefix(n, "Demo: ") && !slices.Contains(general, n) {
+				d.warn("app", "%s: %s", a.Name, n)
+			}
+		}
 		if a.Model.Scripted {
 			d.warn("app", "%s answers with %s, a demo model that follows rules", a.Name, a.Model.Name)
 			continue
@@ -434,6 +441,20 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 			d.warn("app", "%s answers with %s, a demo model that follows rules", a.Name, a.Model)
 		default:
 			d.ok("app", "%s with %s", a.Name, a.Model)
+		}
+	}
+	for _, name := range names(p.opened) {
+		for _, o := range p.opened[name] {
+			if o.Inspect == nil {
+				continue
+			}
+			for _, f := range o.Inspect(ctx) {
+				if f.Warn != nil {
+					d.caution(f.Check, f.Warn)
+				} else {
+					d.ok(f.Check, "%s", f.Says)
+				}
+			}
 		}
 	}
 	d.used(ctx, p)

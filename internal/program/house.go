@@ -181,7 +181,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load, Checkpoints: p.checks.Load, Base: p.base, Fetching: p.kit.fetches[a.Name],
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
 		})
 		if err != nil {
 			return list, err
@@ -328,7 +328,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
 		Page:      p.shown, Kill: p.kill, Logins: p.logins, Files: userFiles(h.engine, h.scopes),
-		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
+		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.anew.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})
 	deps := doorDeps{plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
@@ -345,7 +345,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	for _, list := range p.opened {
 		for _, s := range list {
-			s.start(h.engine)
+			s.start(h)
 		}
 	}
 	close(h.anew.late.ready)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/config"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/mcpserver"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -45,9 +44,12 @@ func (o *opened) hold() bool {
 // on.
 func (o *opened) outside() bool { return o.Observe != nil || o.Meta != nil }
 
-func (o *opened) start(e *engine.Engine) {
+func (o *opened) start(h *house) {
 	if o.Observe != nil {
-		o.Observe(e.Observe)
+		o.Observe(h.engine.Observe)
+	}
+	if o.Follow != nil {
+		o.Follow(app.Followed{Reader: h.deps.reader, Store: h.store, Data: h.plan.folder})
 	}
 	if o.Start != nil {
 		o.Start()

@@ -40,8 +40,9 @@ type reader struct {
 	apps  map[string]*appFolder
 
 	mu       sync.Mutex
-	mistakes map[string][]string // of apps, by name, as their folders are now
-	silent   map[string][]outage // of apps, by name; those that have ended since included
+	mistakes map[string][]string          // of apps, by name, as their folders are now
+	silent   map[string][]outage          // of apps, by name; those that have ended since included
+	shown    map[string][]func() []string // what toolsets say to an app's users, by the app's name
 	late     late
 }
 
@@ -54,7 +55,7 @@ type appFolder struct {
 }
 
 func newReader(p *plan, h *house, log *slog.Logger) *reader {
-	r := &reader{p: p, h: h, log: log, apps: map[string]*appFolder{}, mistakes: map[string][]string{}, silent: map[string][]outage{}}
+	r := &reader{p: p, h: h, log: log, apps: map[string]*appFolder{}, mistakes: map[string][]string{}, silent: map[string][]outage{}, shown: map[string][]func() []string{}}
 	for _, a := range p.apps {
 		w := &appFolder{files: a.Reads, app: a}
 		w.read = r.stamp(a.Name, w.files)
@@ -70,6 +71,7 @@ func newReader(p *plan, h *house, log *slog.Logger) *reader {
 	}
 	r.late.begin(r)
 	for name, list := range p.opened {
+		r.shows(name, list)
 		for _, o := range list {
 			r.hear(name, o)
 		}
@@ -275,6 +277,33 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	return nil
 }
 
+// shows notes whose notices an app has.
+func (r *reader) shows(name string, sets []*opened) {
+	var list []func() []string
+	for _, o := range sets {
+		if o.Notices != nil {
+			list = append(list, o.Notices)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shown[name] = list
+}
+
+// notices are what the toolsets of an app say to its users.
+func (r *reader) notices(name string) (list []string) {
+	r.mu.Lock()
+	shown := r.shown[name]
+	r.mu.Unlock()
+	for _, f := range shown {
+		for _, text := range f() {
+			text, _ = r.p.red.String(text)
+			list = append(list, parley.Cut(text, 500))
+		}
+	}
+	return list
+}
+
 // fixed returns the changes to an app that need a restart of the server; old is nil for a new app.
 func fixed(old, now *config.App) (wrong []string) {
 	if old == nil {
@@ -346,10 +375,11 @@ func (r *reader) serve(a *config.App) (err error) {
 	for _, o := range sets {
 		if !slices.Contains(have, o) {
 			r.hear(a.Name, o)
-			o.start(r.h.engine)
+			o.start(r.h)
 		}
 	}
 	p.opened[a.Name] = sets
+	r.shows(a.Name, sets)
 	p.all = slices.DeleteFunc(p.all, func(o *opened) bool { return o.closed() })
 	r.h.roll.put(a.Name, newMCPServer(resolved, r.h.deps))
 	return nil

@@ -49,7 +49,7 @@ var toolsets = map[string]app.Open{
 	"openapi": newOpenAPI,
 	"plan":    func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
-		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints})}, nil
+		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints, Requested: d.Touching})}, nil
 	},
 	"linkedin": newLinkedIn,
 	"web":      newWeb,
@@ -68,6 +68,7 @@ type kit struct {
 	wires   map[string]app.App      // the app that brings a wire, by the wire's name
 	pages   map[string]http.Handler // that parts bring, by app
 	fetches map[string]app.Fetching // that parts bring, by app
+	touches map[string]app.Touching // that parts bring, by app
 
 	args    []string                  // of the process
 	restart func(args []string) error // see [restart]; nil: we may not end the process
@@ -75,7 +76,7 @@ type kit struct {
 
 // newKit makes the kit of a program with these parts.
 func newKit(parts ...app.Part) (*kit, error) {
-	k := &kit{tools: maps.Clone(toolsets), wires: map[string]app.App{}, pages: map[string]http.Handler{}, fetches: map[string]app.Fetching{}}
+	k := &kit{tools: maps.Clone(toolsets), wires: map[string]app.App{}, pages: map[string]http.Handler{}, fetches: map[string]app.Fetching{}, touches: map[string]app.Touching{}}
 	for _, part := range parts {
 		a := part.Brings()
 		if a.Folders != nil {
@@ -84,6 +85,9 @@ func newKit(parts ...app.Part) (*kit, error) {
 		k.apps = append(k.apps, a)
 		if a.Fetching != nil {
 			k.fetches[a.Name] = a.Fetching
+		}
+		if a.Touching != nil {
+			k.touches[a.Name] = a.Touching
 		}
 		for kind, open := range a.Tools {
 			if !config.ToolKind(kind) {

@@ -32,6 +32,9 @@ type Options struct {
 	Checkpoints func() *checkpoint.Store // asked for each call
 	Now         func() time.Time         // nil: time.Now
 	NoRipgrep   bool                     // Grep does not use rg, also if it is there
+	// Requested is told of each call that looks at files or changes them, see [seam.Informed]. Nil:
+	// nobody is.
+	Requested func(ctx context.Context, r seam.Run)
 }
 
 // Toolset is the tools. It is safe for concurrent use.
@@ -47,6 +50,7 @@ var (
 	_ seam.Reconciler = (*Toolset)(nil)
 	_ seam.Local      = (*Toolset)(nil)
 	_ seam.Worder     = (*Toolset)(nil)
+	_ seam.Informed   = (*Toolset)(nil)
 )
 
 // New makes a toolset.
@@ -127,6 +131,13 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return t.change(ctx, r, tree)
 	}
 	return parley.ToolResult{}, seam.NotSent(fmt.Errorf("no tool %q", r.Name))
+}
+
+// Requested implements seam.Informed.
+func (t *Toolset) Requested(ctx context.Context, r seam.Run) {
+	if t.o.Requested != nil && r.Name != "TodoWrite" {
+		t.o.Requested(ctx, r)
+	}
 }
 
 func (t *Toolset) checks() *checkpoint.Store { return t.o.Checkpoints() }
