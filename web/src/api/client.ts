@@ -290,7 +290,7 @@ export interface Client {
   /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the existing one. */
-  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string }): Promise<SessionInfo>;
+  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string; workspace?: string }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */

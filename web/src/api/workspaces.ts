@@ -1,50 +1,9 @@
 // The workspaces: the folders that sessions work in, and their files.
 
 import type { Client } from "./client.ts";
+import type { FileContent, FileEntry, FileInfo, FileTree, WorkspaceInfo } from "./types.gen.ts";
 
-export interface WorkspaceInfo {
-  app: string;
-  /** "vault", or "shared/handbook" of one that several may use. */
-  name: string;
-  /** own: the user's; shared: the app's users share it; granted: given to the user, one of several such as persons. */
-  kind: "own" | "shared" | "granted";
-  read_only?: boolean;
-  /** Sessions that name no workspace get it. */
-  default?: boolean;
-}
-
-export interface FileEntry {
-  path: string;
-  kind: "file" | "folder" | "link" | "other";
-  size?: number;
-  modified?: string;
-  ignored?: boolean;
-}
-
-export interface FileTree {
-  entries: FileEntry[] | null;
-  /** What to ask for next; not there after the last page. */
-  next?: string;
-}
-
-export interface FileInfo {
-  path: string;
-  version: string;
-  size: number;
-  modified: string;
-  media_type: string;
-}
-
-export interface FileContent extends FileInfo {
-  /** Not there if the file is not text. */
-  text?: string;
-  line?: number;
-  lines?: number;
-  /** The line after the text; not there at the end of the file. */
-  next_line?: number;
-  /** A line was too long, so not all of it is in the text. */
-  cut?: boolean;
-}
+export type { FileContent, FileEntry, FileInfo, FileTree, WorkspaceInfo };
 
 /** A workspace of an app. */
 export interface Space {

@@ -1,4 +1,4 @@
-import { memo, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { memo, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 import { limits } from "../api/types.gen.ts";
 import type { Awaited } from "../session/inbox.ts";
@@ -34,13 +34,17 @@ interface Props {
   empty?: string;
   /** Where deleting removes a session from. */
   where?: string;
+  /** Shown under the name of the app. */
+  top?: ReactNode;
+  /** Shown in place of the sessions. */
+  body?: ReactNode;
   /** Called after a session or a new chat was selected. */
   onChosen(): void;
   /** On a phone: closes the sidebar. */
   onClose?: () => void;
 }
 
-export function Sidebar({ sessions, more = "none", onMore, empty = "Your conversations will be listed here.", where = "here and on the server", onChosen, onClose }: Props) {
+export function Sidebar({ sessions, more = "none", onMore, empty = "Your conversations will be listed here.", where = "here and on the server", top, body, onChosen, onClose }: Props) {
   const chat = useActions();
   const running = useChat((s) => s.running);
   const active = useChat((s) => s.opened.id);
@@ -59,43 +63,48 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
           </IconButton>
         )}
       </div>
-      <div className="flex p-3">
-        {served && <Button
-          className="flex-1 justify-start!"
-          title="New chat (Ctrl+Shift+O)"
-          onClick={() => {
-            chat.newChat();
-            onChosen();
-          }}
-        >
-          <Plus size={16} />
-          New Chat
-        </Button>}
-      </div>
-      {sessions.length === 0 ? (
-        <p className="px-4 py-2 text-sm text-text-muted">{served && empty}</p>
-      ) : (
-        <ul className="relative flex-1 overflow-y-auto pb-3" onKeyDown={moveFocus}>
-          {sessions.map((s) => (
-            <Item
-              key={s.id}
-              id={s.id}
-              name={oneLine(s.name, 120) || "Conversation"}
-              nth={names.get(s.id) ?? 1}
-              when={ago(s.time, now)}
-              waits={s.waits}
-              active={s.id === active}
-              running={running.has(s.id)}
-              onOpen={() => {
-                void chat.open(s.id);
+      {top}
+      {body ?? (
+        <>
+          <div className="flex p-3">
+            {served && <Button
+              className="flex-1 justify-start!"
+              title="New chat (Ctrl+Shift+O)"
+              onClick={() => {
+                chat.newChat();
                 onChosen();
               }}
-              onRename={(title) => void chat.rename(s.id, title)}
-              onDelete={() => setDeleting(s)}
-            />
-          ))}
-          {more !== "none" && onMore && <Further more={more} onMore={onMore} />}
-        </ul>
+            >
+              <Plus size={16} />
+              New Chat
+            </Button>}
+          </div>
+          {sessions.length === 0 ? (
+            <p className="px-4 py-2 text-sm text-text-muted">{served && empty}</p>
+          ) : (
+            <ul className="relative flex-1 overflow-y-auto pb-3" onKeyDown={moveFocus}>
+              {sessions.map((s) => (
+                <Item
+                  key={s.id}
+                  id={s.id}
+                  name={oneLine(s.name, 120) || "Conversation"}
+                  nth={names.get(s.id) ?? 1}
+                  when={ago(s.time, now)}
+                  waits={s.waits}
+                  active={s.id === active}
+                  running={running.has(s.id)}
+                  onOpen={() => {
+                    void chat.open(s.id);
+                    onChosen();
+                  }}
+                  onRename={(title) => void chat.rename(s.id, title)}
+                  onDelete={() => setDeleting(s)}
+                />
+              ))}
+              {more !== "none" && onMore && <Further more={more} onMore={onMore} />}
+            </ul>
+          )}
+        </>
       )}
       {deleting && (
         <Confirm

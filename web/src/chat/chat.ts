@@ -87,6 +87,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   readonly #modes = new Map<string, PermissionMode>();
   /** Likewise its initial model. */
   readonly #models = new Map<string, string>();
+  /** The workspace of new sessions; "" is the app's default. */
+  workspace = "";
   /** Sessions that were made for a first message which the server has not accepted yet. */
   readonly #made = new Set<string>();
 
@@ -477,7 +479,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (have !== undefined) return have;
     const mode = this.#modes.get(id);
     const model = this.#models.get(id);
-    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }) });
+    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(this.workspace && { workspace: this.workspace }) });
     this.#know(id, { server });
     this.#made.add(id);
     return server;

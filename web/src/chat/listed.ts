@@ -13,6 +13,8 @@ export interface Entry {
   time: string;
   begun?: string;
   waiting: number;
+  /** The folder that it works in. */
+  workspace: string;
 }
 
 export interface ListedState extends ChatState {
@@ -64,7 +66,7 @@ export class Listed extends Chat<ListedState> {
     if (!first) return;
     const entries = this.state.entries ?? [];
     const have = entries.find((e) => e.id === id);
-    const now: Entry = { waiting: 0, ...have, id, name: have?.name || previewOf(first.question), time: this.now().toISOString() };
+    const now: Entry = { waiting: 0, workspace: this.workspace, ...have, id, name: have?.name || previewOf(first.question), time: this.now().toISOString() };
     if (!have) this.store.setState({ entries: [now, ...entries] });
     void this.refreshList();
   }
@@ -79,7 +81,7 @@ export class Listed extends Chat<ListedState> {
 }
 
 export function entryOf(i: SessionInfo): Entry {
-  return { id: keyOf(i), server: i.id, name: i.title || i.preview || "New conversation", time: i.updated_at, begun: i.created_at, waiting: i.waiting };
+  return { id: keyOf(i), server: i.id, name: i.title || i.preview || "New conversation", time: i.updated_at, begun: i.created_at, waiting: i.waiting, workspace: i.workspace ?? "" };
 }
 
 /** The server's list, preceded by sessions created here that are not in it yet. */

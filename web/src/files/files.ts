@@ -1,7 +1,6 @@
 // The files of a workspace on the page: its tree, the open file, and what was typed and is not saved. What the server has is
 // read again when it changes; a text that somebody typed is never given up without being asked.
 
-import { applyPatch, structuredPatch } from "diff";
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { toApiError, type ApiError, type Client } from "../api/client.ts";
@@ -367,8 +366,8 @@ export class Files {
       await this.save({ version: file?.version });
       return;
     }
-    const text = way === "merge" ? merged(d, file) : (file?.text ?? "");
-    if (text === undefined) return;
+    const text = way === "merge" ? (await import("./merge.ts")).merged(d, file) : (file?.text ?? "");
+    if (text === undefined || this.draft(doc.path) !== d) return;
     const { conflict: _c, ...rest } = d;
     this.#draft(space, doc.path, { ...rest, text, base: { text: file?.text ?? "", version: file?.version } });
     if (file) this.#set({ doc: { ...doc, state: "read", file } });
@@ -483,13 +482,4 @@ export class Files {
   unsaved(): boolean {
     return [...this.#state.drafts.values()].some(isChanged);
   }
-}
-
-/** What was typed together with what somebody else wrote meanwhile; undefined if both changed the same lines. */
-export function merged(d: Draft, theirs: FileContent | undefined): string | undefined {
-  if (theirs?.text === undefined || d.base.version === undefined) return undefined;
-  const patch = structuredPatch("a", "b", d.base.text, d.text, "", "", { context: 1, maxEditLength: 5_000, timeout: 500 });
-  if (!patch) return undefined;
-  const text = applyPatch(theirs.text, patch, { autoConvertLineEndings: false });
-  return text === false ? undefined : text;
 }

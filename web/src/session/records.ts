@@ -25,6 +25,8 @@ export interface Records {
   mode: PermissionMode;
   /** The model that the session names; "" means the app's. */
   model: string;
+  /** The folder that it works in; "" if there is none. */
+  workspace: string;
   /** Limit of open turns, including the queue. */
   maxOpenTurns: number;
   pins: readonly Pin[];
@@ -36,7 +38,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", workspace: "", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -64,6 +66,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         next.mode = e.data.mode || "default";
         next.maxOpenTurns = e.data.max_open_turns || 1;
         next.model = e.data.model ?? "";
+        next.workspace = e.data.workspace ?? "";
         break;
       case "session.updated":
         if (e.data.mode) next.mode = e.data.mode;
@@ -72,6 +75,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         break;
       case "session.forked":
         next.rules = [];
+        if (e.data.workspace) next.workspace = e.data.workspace;
         break;
       case "memory.updated":
         if (e.data.pins) next.pins = e.data.pins;

@@ -97,3 +97,13 @@ export const Prompt = icon(<path d="m5 7 5 5-5 5m7 0h7" />);
 export const Open = icon(<path d="M13 5h6v6M19 5l-8 8M10 5H5.5v13.5H19V14" />);
 export const Folder = icon(<path d="M3.5 6.5v11.5h17V8.5h-9l-2-2h-6Z" />);
 export const Tasks = icon(<path d="m4 7 1.6 1.6L8.5 5.5M4 17l1.6 1.6 2.9-3.1M12 7h8M12 17h8" />);
+export const Back = icon(<path d="M11 6 5 12l6 6M5.5 12H19" />);
+export const Forth = icon(<path d="m13 6 6 6-6 6m5.5-6H5" />);
+export const Person = icon(
+  <>
+    <circle cx="12" cy="8.5" r="3.5" />
+    <path d="M5.5 20c.6-3.6 3.2-5.5 6.5-5.5s5.9 1.9 6.5 5.5" />
+  </>,
+);
+export const Download = icon(<path d="M12 4.5v11m-4.5-4 4.5 4.5 4.5-4.5M5 19.5h14" />);
+export const NewFile = icon(<path d="M13.5 3.5H6.5v17h11v-13l-4-4Zm0 0v4h4M12 11v6m-3-3h6" />);

@@ -10,6 +10,7 @@ import { cut, piecesOf, uncut, type Piece } from "./blocks.ts";
 import { Boundary } from "./boundary.tsx";
 import { Highlighted } from "./code/Highlighted.tsx";
 import { CopyButton } from "./copy.tsx";
+import { DocContext, docPlugin } from "./doc-links.ts";
 import { leadsPlugin, LeadsContext, type Lead } from "./leads.ts";
 import { LongText } from "./long-text.tsx";
 import { tame, tameCode } from "./tame.ts";
@@ -40,21 +41,37 @@ const components: Components = {
   ),
   blockquote: ({ node, children, dir }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote dir={dir}>{children}</blockquote>),
   a: ({ href, children, ...rest }) => {
-    const lead = (rest as { "data-lead"?: string })["data-lead"];
+    const { "data-lead": lead, "data-doc": inDoc } = rest as { "data-lead"?: string; "data-doc"?: string };
     if (lead !== undefined) return <LeadLink number={Number(lead)}>{children}</LeadLink>;
-    return (
-      <a href={href} target="_blank" rel="noopener noreferrer">
-        {children}
-      </a>
-    );
+    return <Anchor href={inDoc ?? href}>{children}</Anchor>;
   },
-  img: ({ src, alt }) => (
-    <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer">
-      {alt || "picture"}
-    </a>
-  ),
+  img: ({ src, alt, ...rest }) => <Shown src={(rest as { "data-doc"?: string })["data-doc"] ?? (typeof src === "string" ? src : undefined)} alt={alt ?? ""} />,
   input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled aria-label={checked ? "done" : "open"} />,
 };
+
+/** An address of a scheme, or of another server. */
+const isOutside = (href: string | undefined): boolean => href === undefined || /^(?:(?!wiki:)[a-z][a-z0-9+.-]*:|\/\/)/i.test(href);
+
+function Anchor({ href, children }: { href: string | undefined; children?: ReactNode }) {
+  const doc = use(DocContext);
+  if (doc && href !== undefined && !isOutside(href)) return <doc.Link href={href}>{children}</doc.Link>;
+  return (
+    <a href={href} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  );
+}
+
+/** A picture stays a link, unless it is beside the document that has it. */
+function Shown({ src, alt }: { src: string | undefined; alt: string }) {
+  const doc = use(DocContext);
+  if (doc && src !== undefined && !isOutside(src)) return <doc.Picture src={src} alt={alt} />;
+  return (
+    <a href={src} target="_blank" rel="noopener noreferrer">
+      {alt || "picture"}
+    </a>
+  );
+}
 
 /** The heading of an answer's evidence: bold, and alone on its line. */
 const evidence = "Evidence";
@@ -105,10 +122,11 @@ function LeadLink({ number, children }: { number: number; children: ReactNode })
 function Marked({ text }: { text: string }) {
   const find = use(LeadsContext);
   // Each rendering finds the leads again, and numbers them as it finds them.
+  const doc = use(DocContext);
   const { found, all } = useMemo(() => {
     const found: Lead[] = [];
-    return { found, all: find ? [...plugins, leadsPlugin((t) => find(t), found)] : plugins };
-  }, [find, text]);
+    return { found, all: [...plugins, ...(find ? [leadsPlugin((t) => find(t), found)] : []), ...(doc ? [docPlugin((t) => doc.found(t))] : [])] };
+  }, [find, text, doc]);
   found.length = 0;
   return (
     <FoundContext value={found}>

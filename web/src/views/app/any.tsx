@@ -1,11 +1,12 @@
 import { useMemo } from "react";
 
 import { Artifacts } from "../../chat/artifacts/Artifacts.tsx";
-import { Frame } from "../../chat/Frame.tsx";
 import { Listed } from "../../chat/listed.ts";
-import { ListedSidebar } from "../../chat/ListedSidebar.tsx";
 import { StepLog } from "../../chat/turn/StepLog.tsx";
 import { PartsContext, useChat, type Parts } from "../../chat/use-chat.ts";
+import { Files } from "../../files/files.ts";
+import { FilesContext } from "../../files/use-files.ts";
+import { WithFiles } from "../../files/WithFiles.tsx";
 import type { Exchange } from "../../session/exchange.ts";
 import { artifactsOf } from "../../session/steps.ts";
 import { Next } from "../../chat/FollowUps.tsx";
@@ -14,12 +15,16 @@ import type { View } from "./view.ts";
 /** The page of any app. */
 const view: View = (client, app) => {
   const chat = new Listed({ client, app }, { title: app, greeting: "", placeholder: "Write a message…", pin: "We measure in metres." });
+  const files = new Files({ client, app, storage: localStorage });
   chat.start();
+  void files.start();
   return {
     chat,
     page: (
       <PartsContext value={parts}>
-        <Frame sidebar={(props) => <ListedSidebar chat={chat} {...props} />} />
+        <FilesContext value={files}>
+          <WithFiles chat={chat} />
+        </FilesContext>
       </PartsContext>
     ),
   };
