@@ -42,7 +42,7 @@ func tree(t *testing.T, dir string) map[string]string {
 			return err
 		case d.Name() == ".git":
 			return fs.SkipDir
-		case d.IsDir():
+		case !d.Type().IsRegular():
 			return nil
 		}
 		body, err := os.ReadFile(p)

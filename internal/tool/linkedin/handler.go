@@ -46,6 +46,9 @@ func (t *Toolset) Callback(o CallbackOptions) http.Handler {
 			o.Done(context.WithoutCancel(r.Context()), p, in) // the browser may be gone
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "expires_in": in.Expires})
+		_ = json.NewEncoder(w).Encode(struct {
+			Success bool  `json:"success"`
+			Expires int64 `json:"expires_in"`
+		}{true, in.Expires})
 	})
 }
