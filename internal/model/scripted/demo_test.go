@@ -367,7 +367,7 @@ func TestOtherData(t *testing.T) {
 		"one file is broken": {
 			`{"docs":[{"title":"x","last_updated":"2026-03-10"}]}`, `{"messages":[{"channel":"#pay","user":"Dan","date":"2026-02-20","text":"Use Stripe for payments."}]}`, "Which payments provider?",
 			[]string{"**Stripe.**", "One source could not be read, so this may not be all: `Failed: data/mock_notion.json:1:10: docs[0] has no \"content\"`"},
-			nil,
+			[]string{"only source"}, // the other could not be read
 		},
 		"both files are broken": {
 			`{`, `[]`, "Which payments provider?",
