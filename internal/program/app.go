@@ -28,7 +28,7 @@ func newApp(f *flags) *cobra.Command {
 	group(cmd)
 	var asJSON bool
 	check := &cobra.Command{
-		Use: "check [FOLDER or NAME]", Short: "Read an app as the server would, and report every mistake", Args: cobra.MaximumNArgs(1),
+		Use: "check [FOLDER or NAME]", Short: "Read an app as the server would, and report every mistake", Args: listed(cobra.MaximumNArgs(1), "check one app, or all in a folder with: parley app check --apps FOLDER"),
 		Long: `Read an app as the server would, and report every mistake with its file and line, as
 FILE:LINE: what is wrong. The app is a folder, or the name of an app that the settings
 know. Without one it reads every app that the server would serve. With --json it prints {"ok", "apps", "mistakes", "warnings"}: the names of the apps that are

@@ -76,6 +76,9 @@ budgets:
 		t.Errorf("--json: exit %d, %v\n%s", code, err, out)
 	}
 	// An app may be given by its name, as the settings know it.
+	if code, _, errs := p.run("app", "check", "apps/mine", "empty"); code != 2 || !strings.Contains(errs, "check one app, or all in a folder with: parley app check --apps FOLDER") {
+		t.Errorf("two folders: exit %d\n%s", code, errs)
+	}
 	if code, out, errs := p.run("app", "check", "chaos"); code != 0 || !strings.Contains(out, "ok  chaos: ") {
 		t.Errorf("by name: exit %d\n%s%s", code, out, errs)
 	}

@@ -97,7 +97,7 @@ func printNew(cmd *cobra.Command, dir, kind string) error {
 				lines = append(lines, "  go mod edit -replace "+module+"="+parley)
 			}
 		}
-		lines = append(lines, "  go mod tidy", "  go test ./...", fmt.Sprintf("  go run . run %q", question), "  go run . serve")
+		lines = append(lines, "  go mod tidy", "  go test -trimpath ./...    # the first build takes some minutes", fmt.Sprintf("  go run -trimpath . run %q", question), "  go run -trimpath . serve")
 	} else {
 		if kind == "http" || kind == "openapi" {
 			lines = append(lines, "  node "+filepath.Join(dir, "service.mjs")+"    # leave it running")
