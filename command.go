@@ -93,6 +93,49 @@ type ForkSession struct {
 	Key string `json:"-"`
 }
 
+// RewindSession takes a session back to before one of its user's messages, or undoes a rewind. What
+// it takes back stays in the log.
+type RewindSession struct {
+	// Turn is the turn of the message. The session becomes what it was before it.
+	Turn TurnID `json:"turn,omitempty"`
+	// Undo is the number of the session.rewound event to undo, in place of Turn. The session becomes
+	// what it was before that rewind; turns since then are taken back.
+	Undo int64 `json:"undo,omitempty"`
+	// What is taken back. Empty: both conversation and files, or for Undo what that rewind took back.
+	What RewindWhat `json:"what,omitempty"`
+	// Preview says that nothing is to change: the result is what the rewind would do.
+	Preview         bool  `json:"preview,omitempty"`
+	ExpectedVersion int64 `json:"expected_version,omitempty"` // refuse if the log has grown past this event number
+
+	Key    string `json:"-"`
+	Client string `json:"-"`
+}
+
+// RewindResult is what a rewind did, or in a preview what it would do.
+type RewindResult struct {
+	Rewind
+	Session     SessionID     `json:"session_id"`
+	Seq         int64         `json:"seq,omitempty"`     // the number of its session.rewound event, which undoes it; 0 in a preview
+	Version     int64         `json:"version"`           // of the session; for expected_version after a preview
+	Message     string        `json:"message,omitempty"` // the message that it goes back to
+	Turns       []RewoundTurn `json:"turns"`             // taken back, the oldest first
+	TurnsMore   int           `json:"turns_more,omitempty"`
+	Back        []RewoundTurn `json:"back,omitempty"` // brought back, the oldest first
+	BackMore    int           `json:"back_more,omitempty"`
+	Files       []FileRewound `json:"files"` // changed after that point, first those that are left
+	FilesMore   int           `json:"files_more,omitempty"`
+	Effects     []EffectLeft  `json:"effects"` // done after that point, and not undone
+	EffectsMore int           `json:"effects_more,omitempty"`
+}
+
+// RewoundTurn is a turn that a rewind takes back or brings back.
+type RewoundTurn struct {
+	ID      TurnID     `json:"id"`
+	Message string     `json:"message"` // at most 200 characters
+	Status  TurnStatus `json:"status"`
+	At      time.Time  `json:"at"`
+}
+
 // ImportSession creates a session from an export.
 type ImportSession struct {
 	App string // empty: the one named in the archive

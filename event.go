@@ -137,6 +137,8 @@ var payloads = func() map[EventType]reflect.Type {
 		SessionUpdated{},
 		SessionEnded{},
 		SessionForked{},
+		SessionRewinding{},
+		SessionRewound{},
 		TurnStarted{},
 		TurnQueued{},
 		TurnSteered{},

@@ -72,6 +72,8 @@ type SessionInfo struct {
 	Version    int64         `json:"version"`              // number of the last event
 	Turn       *TurnRef      `json:"turn,omitempty"`       // the open or interrupted turn
 	Queue      []TurnID      `json:"queue,omitempty"`      // turns queued behind it
+	Rewound    *Rewound      `json:"rewound,omitempty"`    // the last rewind that was not taken back
+	Rewinding  bool          `json:"rewinding,omitempty"`  // a rewind is restoring files
 	Held       bool          `json:"held,omitempty"`       // the queue waits for the next command, because a turn was stopped or the server crashed
 	Waiting    int           `json:"waiting"`              // open interactions
 	Offered    int           `json:"offered,omitempty"`    // of these, calls that wait for a client program, and not for a person
@@ -112,6 +114,7 @@ type TurnInfo struct {
 	Key          string          `json:"key,omitempty"`
 	FirstSeq     int64           `json:"first_seq"`
 	LastSeq      int64           `json:"last_seq"`
+	Rewound      int64           `json:"rewound,omitempty"`      // the number of the session.rewound event that took it back
 	Interactions []InteractionID `json:"interactions,omitempty"` // the open ones
 	Offered      int             `json:"offered,omitempty"`      // of these, calls that wait for a client program, and not for a person
 }

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite what the logs in testdata fold 
 // must make of them lies beside each log.
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	for name, events := range logs() {
+	for name, events := range logs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("testdata", "logs", name+".ndjson")
@@ -178,7 +178,8 @@ func withResources(r parley.TurnRequest, parts ...parley.Part) parley.TurnReques
 	return r
 }
 
-func logs() map[string][]parley.Event {
+func logs(t testing.TB) map[string][]parley.Event {
+	t.Helper()
 	all := map[string]*tape{}
 	answer := "Use **Google OAuth** only.\n\n> scrap the email/password login <CEO> & \"go\"\u2028"
 
@@ -340,6 +341,10 @@ func logs() map[string][]parley.Event {
 	l = newTape()
 	subAgents(l)
 	all["sub-agents"] = l
+
+	l = newTape()
+	rewoundLog(t, l)
+	all["rewound"] = l
 
 	l = newTape()
 	demo(l, answer)

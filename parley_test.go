@@ -58,7 +58,7 @@ func FuzzEventJSON(f *testing.F) {
 // prefix, and finds the original as it was.
 func TestCloneIsIndependent(t *testing.T) {
 	t.Parallel()
-	for name, events := range logs() {
+	for name, events := range logs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for cut := range events {
@@ -82,7 +82,7 @@ func TestCloneIsIndependent(t *testing.T) {
 // TestStoredFold stores and reads back the fold at every event, and goes on.
 func TestStoredFold(t *testing.T) {
 	t.Parallel()
-	for name, events := range logs() {
+	for name, events := range logs(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var whole parley.Session
@@ -118,7 +118,7 @@ func apply(t *testing.T, s *parley.Session, events []parley.Event) {
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	var s parley.Session
-	events := logs()["demo"]
+	events := logs(t)["demo"]
 	apply(t, &s, events[:3])
 	if err := s.Apply(events[4]); err == nil || s.Seq != 3 {
 		t.Errorf("a gap was accepted: %v, seq %d", err, s.Seq)
@@ -224,7 +224,7 @@ func TestErrors(t *testing.T) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	events := logs()["demo"]
+	events := logs(b)["demo"]
 	for b.Loop() {
 		var s parley.Session
 		for _, e := range events {
@@ -234,7 +234,7 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	e := logs()["demo"][3]
+	e := logs(b)["demo"][3]
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {

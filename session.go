@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 28
+const FoldVersion = 29
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -59,14 +59,17 @@ type Session struct {
 	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about; at most MaxAbout ids
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
 	Kept         *RuntimeState            `json:"kept,omitempty"`     // the state that the runtime has stored; nil: none
+	Rewinds      []Rewound                `json:"rewinds,omitempty"`  // all there were, at most MaxRewinds
+	Taken        *TakenBack               `json:"taken,omitempty"`    // what the next turn's prompts say about rewinds
 	Unasked      int                      `json:"unasked,omitempty"`  // turns that the runtime has begun on its own since the last turn that a user asked for
 
 	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
 	CondensedAt time.Time `json:"condensed_at,omitzero"` // when that last happened; not counted as a change of the session
 	StepsSince  time.Time `json:"steps_since,omitzero"`  // when the oldest turn ended whose steps are not condensed yet
 
-	Turn         *Turn         `json:"turn,omitempty"` // open or interrupted
-	Last         *TurnRef      `json:"last,omitempty"` // the turn that ended last
+	Turn         *Turn         `json:"turn,omitempty"`      // open or interrupted
+	Rewinding    *Rewind       `json:"rewinding,omitempty"` // a rewind whose files are being restored
+	Last         *TurnRef      `json:"last,omitempty"`      // the turn that ended last
 	Queue        []QueuedTurn  `json:"queue,omitempty"`
 	Held         bool          `json:"held,omitempty"` // the queue waits for the next command, because a turn was stopped or the server crashed
 	Interactions []Interaction `json:"interactions,omitempty"`
@@ -83,6 +86,7 @@ type Exchange struct {
 	Status  TurnStatus `json:"status"`
 	Effects []Effected `json:"effects,omitempty"` // its calls with effects
 	Results []string   `json:"results,omitempty"` // one line for each of its last tool calls: the tool, its input, its result
+	Taken   *TakenBack `json:"taken,omitempty"`   // what its prompts said about rewinds before it
 }
 
 // Effected is a call with effects and its outcome.
@@ -102,7 +106,7 @@ type QueuedTurn struct {
 }
 
 // ProviderState is a provider's own state to continue from. Every failure, cancellation,
-// fork, compaction and change of model drops it.
+// fork, rewind, compaction and change of model drops it.
 type ProviderState struct {
 	Model string `json:"model"`
 	Seq   int64  `json:"seq"`
@@ -149,6 +153,15 @@ func (s *Session) Apply(e Event) error {
 		return Errorf(CodeInternal, "session %s: event %d follows %d", e.Session, e.Seq, s.Seq)
 	}
 	p, err := e.Payload()
+	if err != nil {
+		return err
+	}
+	switch p := p.(type) {
+	case SessionRewinding:
+		err = s.checkRewind(e.Seq, p.Rewind)
+	case SessionRewound:
+		err = s.checkRewind(e.Seq, p.Rewind)
+	}
 	if err != nil {
 		return err
 	}
@@ -220,6 +233,7 @@ func (s *Session) apply(e Event, p Payload) {
 	case SessionForked:
 		s.Parent, s.Title, s.Status, s.Temporary, s.Direct = p.Parent, p.Title, Active, false, false
 		s.Queue, s.Held, s.Rules, s.Interactions, s.Provider, s.OutsideID = nil, false, nil, nil, nil, ""
+		s.Rewinding = nil
 		if s.Turn != nil {
 			s.Turn.Steers, s.Turn.Waiting = nil, nil
 			for i := range s.Turn.Agents {
@@ -237,6 +251,10 @@ func (s *Session) apply(e Event, p Payload) {
 			s.Kept = &k
 		}
 		s.ID = e.Session
+	case SessionRewinding:
+		s.Rewinding = &p.Rewind
+	case SessionRewound:
+		s.rewound(e, p)
 	case ContextCompacted:
 		s.forget(p.Through)
 	case MemoryUpdated:
@@ -302,6 +320,7 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 		// stay known.
 		if old := s.History[n-1]; len(old.Effects) == 0 {
 			s.HistoryBytes -= old.size()
+			s.Taken = old.Taken.and(s.Taken)
 			s.History = slices.Clip(s.History[:n-1])
 		}
 	}
@@ -339,6 +358,7 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	k := t.kept()
 	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message.Said(), Reply: reply, Status: status, Effects: k.Effects, Results: k.Results}
 	if t.Request.Origin != OriginCall && !k.Unread {
+		x.Taken, s.Taken = s.Taken, nil
 		s.History = append(s.History, x)
 		s.HistoryBytes += x.size()
 		if k.About != nil {
@@ -397,7 +417,7 @@ func (s *Session) dropHistory(n int) {
 }
 
 func (x Exchange) size() int {
-	n := len(x.Reply) + 64
+	n := len(x.Reply) + 64 + x.Taken.size()
 	for _, p := range x.User.Parts {
 		n += len(p.Text) + len(p.Input) + len(p.URI) + len(p.Title) + 32
 	}
@@ -457,10 +477,14 @@ func (s Session) Info() SessionInfo {
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
 		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Workspace: s.Workspace, ReadOnly: s.ReadOnly,
+		Rewinding:  s.Rewinding != nil,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Offered: s.Offered(), Held: s.QueueHeld(), Totals: s.Totals,
 	}
 	if s.Turn != nil {
 		in.Turn = &TurnRef{ID: s.Turn.ID, Status: s.Turn.Status}
+	}
+	if r, ok := s.LastRewind(); ok {
+		in.Rewound = &r
 	}
 	for _, q := range s.Queue {
 		in.Queue = append(in.Queue, q.ID)

@@ -12,12 +12,14 @@ import (
 // folds the same events in TypeScript; testdata/logs holds logs and the expected result
 // for both.
 type Transcript struct {
-	Session SessionID     `json:"session"`
-	App     string        `json:"app"`
-	Title   string        `json:"title"`
-	Status  SessionStatus `json:"status"`
-	Seq     int64         `json:"seq"`
-	Turns   []TurnView    `json:"turns"` // in the order in which they were asked, including queued ones; null before the first
+	Session   SessionID     `json:"session"`
+	App       string        `json:"app"`
+	Title     string        `json:"title"`
+	Status    SessionStatus `json:"status"`
+	Seq       int64         `json:"seq"`
+	Turns     []TurnView    `json:"turns"` // in the order in which they were asked, including queued ones and those that were taken back; null before the first
+	Rewinds   []RewindView  `json:"rewinds,omitempty"`
+	Rewinding bool          `json:"rewinding,omitempty"` // a rewind is restoring files
 }
 
 // TurnView is one turn as people see it.
@@ -26,6 +28,8 @@ type TurnView struct {
 	Status       TurnStatus    `json:"status"`
 	Stopping     bool          `json:"stopping,omitempty"`
 	Resumes      bool          `json:"resumes,omitempty"` // interrupted, and goes on by itself
+	Seq          int64         `json:"seq"`               // the number of the event that began it; while it is queued, of the one that queued it
+	Rewound      int64         `json:"rewound,omitempty"` // the number of the rewind that took it back
 	Origin       Origin        `json:"origin"`
 	Message      string        `json:"message"`
 	Resources    []ResourceRef `json:"resources,omitempty"` // attached to the message
@@ -106,12 +110,16 @@ func (v *Transcript) Apply(e Event) {
 	case SessionEnded:
 		v.Status = p.Status
 	case SessionForked:
-		v.Session, v.Title, v.Status = e.Session, p.Title, Active
+		v.Session, v.Title, v.Status, v.Rewinding = e.Session, p.Title, Active, false
+	case SessionRewinding:
+		v.Rewinding = true
+	case SessionRewound:
+		v.rewound(e, p)
 	case TurnQueued:
 		v.ask(e, p.TurnRequest, StatusPending)
 	case TurnStarted:
 		if t := v.turn(e.Turn); t != nil {
-			t.Status = StatusRunning
+			t.Status, t.Seq = StatusRunning, e.Seq
 		} else {
 			v.ask(e, p.TurnRequest, StatusRunning)
 		}
@@ -124,7 +132,7 @@ func (v *Transcript) Apply(e Event) {
 
 func (v *Transcript) ask(e Event, r TurnRequest, status TurnStatus) {
 	v.Turns = append(v.Turns, TurnView{
-		ID: e.Turn, Status: status, Origin: r.Origin, Message: r.Message.Text(), Resources: r.Message.Resources(), By: r.By, Client: r.Client,
+		ID: e.Turn, Status: status, Seq: e.Seq, Origin: r.Origin, Message: r.Message.Text(), Resources: r.Message.Resources(), By: r.By, Client: r.Client,
 		RetryOf: r.RetryOf, AskedAt: e.Time, Steps: []StepView{}, Texts: []TextView{}, Models: []string{},
 	})
 }

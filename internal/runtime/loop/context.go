@@ -440,8 +440,10 @@ func messageTokens(ms []parley.Message) int64 {
 // exchangeTokens allows for the words that [thread.exchange] may add.
 func exchangeTokens(x parley.Exchange) int64 {
 	n := partsTokens(x.User.Parts) + 24 + tokens(len(x.Reply))
-	if text := found(x); text != "" {
-		n += 4 + tokens(len(text))
+	for _, text := range []string{found(x), takenBack(x.Taken)} {
+		if text != "" {
+			n += 4 + tokens(len(text))
+		}
 	}
 	for _, e := range x.Effects {
 		n += 12 + tokens(len(e.Tool))

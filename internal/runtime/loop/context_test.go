@@ -127,6 +127,33 @@ func TestMessages(t *testing.T) {
 			"# user\nWhat is the spec?\n# assistant\n=> h finder \n# tool\n<- h control passed to finder\n# user\n" +
 				"[handed over by finder]\n[result of look {\"q\":\"login\"}]\nline 1\nline 2\n[text of finder]\nI look.\nIt is Google.\n",
 		},
+		"after a rewind": {
+			join(asked(parley.Budgets{}), parley.TurnCompleted{Response: parley.Response{Message: "Google."}},
+				asked(parley.Budgets{}), parley.TurnCompleted{Response: parley.Response{Message: "It is posted."}},
+				by("", parley.SessionRewound{
+					Rewind:      parley.Rewind{What: parley.RewindConversation, To: 3},
+					Effects:     []parley.EffectLeft{{Call: "w", Tool: "add", Text: `{"n":1}`, Outcome: parley.OutcomeOK}, {Call: "v", Tool: "add", Outcome: parley.OutcomeUnknown, Resolution: parley.ChoiceHappened}},
+					EffectsMore: 1, FilesMore: 2,
+					Files: []parley.FileRewound{{Path: "a.md", Outcome: parley.FileLeft}}, Memory: &parley.Remembered{Since: 3},
+				}),
+				asked(parley.Budgets{}), parley.TurnCompleted{Response: parley.Response{Message: "Still Google."}},
+				asked(parley.Budgets{}), front),
+			"# user\nWhat is the spec?\n# assistant\nGoogle.\n# user\n" +
+				"[The user went back to an earlier point of this conversation. What you had done after that point is not in the conversation any more, but it stays done. " +
+				"Do not do it again unless the user asks for it again:\n- add {\"n\":1}: done\n- add: done, as a person confirmed\n- and one more call\n" +
+				"These files may differ from what this conversation says of them. Read them again before you rely on them or change them:\n- a.md\n- and 2 more files]\n" +
+				"What is the spec?\n# assistant\nStill Google.\n# user\nWhat is the spec?\n",
+		},
+		"after files were restored": {
+			join(asked(parley.Budgets{}), parley.TurnCompleted{Response: parley.Response{Message: "Google."}},
+				by("", parley.SessionRewound{
+					Rewind: parley.Rewind{What: parley.RewindFiles, To: 1},
+					Files:  []parley.FileRewound{{Path: "b.md", Outcome: parley.FileLeft}, {Path: "a.md", Outcome: parley.FileRestored}},
+				}),
+				asked(parley.Budgets{}), front),
+			"# user\nWhat is the spec?\n# assistant\nGoogle.\n# user\n[The user put files back to what they were at an earlier point. " +
+				"These files may differ from what this conversation says of them. Read them again before you rely on them or change them:\n- a.md]\nWhat is the spec?\n",
+		},
 		"earlier turns": {
 			join(asked(parley.Budgets{}), parley.TurnCompleted{Response: parley.Response{Message: "Google."}},
 				asked(parley.Budgets{}), front, says("front", "x", tool("w", "add", "{}")),

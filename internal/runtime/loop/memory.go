@@ -141,7 +141,7 @@ const leastExchange = 240
 
 // exchangeText is an exchange for a memory model, with what matters least at its end.
 func exchangeText(x parley.Exchange) string {
-	text := fmt.Sprintf("\n[turn of event %d]\nuser: %s\nassistant: %s\n", x.Seq, parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
+	text := fmt.Sprintf("\n[turn of event %d]\n%suser: %s\nassistant: %s\n", x.Seq, lineOf(takenBack(x.Taken)), parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
 	if e := effects(x); e != "" {
 		text += e + "\n"
 	}
@@ -263,7 +263,7 @@ func understood(s *parley.Session, c condensing, said string) (parley.MemoryUpda
 func plainMemory(s *parley.Session, c condensing) parley.MemoryUpdated {
 	lines := []string{s.Summary}
 	for _, x := range s.History[:c.Dropped] {
-		line := "- asked: " + parley.Cut(x.User.Text(), 160) + "; answered: " + parley.Cut(orNone(x.Reply), 240)
+		line := lineOf(takenBack(x.Taken)) + "- asked: " + parley.Cut(x.User.Text(), 160) + "; answered: " + parley.Cut(orNone(x.Reply), 240)
 		if e := effects(x); e != "" {
 			line += " " + e
 		}

@@ -50,6 +50,7 @@ const foundThen = "[tool calls of this turn and what they returned, shortened]"
 // model would imitate them in its own answers. Effects are named where the answer does not
 // mention them.
 func (th *thread) exchange(x parley.Exchange) {
+	th.say(parley.RoleUser, takenBack(x.Taken))
 	th.add(parley.RoleUser, x.User.Parts...)
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
 		th.say(parley.RoleUser, "[no text]")
@@ -125,6 +126,7 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 	if a.Parent != "" {
 		th.say(parley.RoleUser, a.Input)
 	} else {
+		th.say(parley.RoleUser, takenBack(s.Taken))
 		th.add(parley.RoleUser, t.Request.Message.Parts...)
 	}
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {

@@ -56,6 +56,8 @@ export interface EventOf {
   "files.saved": EventBase & { type: "files.saved"; data: FilesSaved };
   "runtime.noted": EventBase & { type: "runtime.noted"; data: RuntimeNoted };
   "runtime.kept": EventBase & { type: "runtime.kept"; data: RuntimeKept };
+  "session.rewinding": EventBase & { type: "session.rewinding"; data: SessionRewinding };
+  "session.rewound": EventBase & { type: "session.rewound"; data: SessionRewound };
 }
 
 /** What Parley calls its kinds of events. */
@@ -99,6 +101,8 @@ export const eventTypes = [
   "files.saved",
   "runtime.noted",
   "runtime.kept",
+  "session.rewinding",
+  "session.rewound",
 ] as const;
 
 export type SessionID = string;
@@ -167,6 +171,8 @@ export interface SessionInfo {
   version: number; // number of the last event
   turn?: TurnRef; // the open or interrupted turn
   queue?: TurnID[]; // turns queued behind it
+  rewound?: Rewound; // the last rewind that was not taken back
+  rewinding?: boolean; // a rewind is restoring files
   held?: boolean; // the queue waits for the next command, because a turn was stopped or the server crashed
   waiting: number; // open interactions
   offered?: number; // of these, calls that wait for a client program, and not for a person
@@ -236,6 +242,21 @@ export interface TurnRef {
 /** TurnStatus is the stage of a turn's life. */
 export type TurnStatus = "pending" | "running" | "streaming" | "waiting" | "completed" | "failed" | "cancelled" | "expired" | "interrupted";
 
+/** Rewound is a rewind in a Session. */
+export interface Rewound {
+  seq: number; // of its session.rewound
+  id: RewindID;
+  what: RewindWhat;
+  to: number;
+  undoes?: number;
+}
+
+/** RewindID identifies a rewind. */
+export type RewindID = string;
+
+/** RewindWhat says what a rewind takes back. */
+export type RewindWhat = "both" | "conversation" | "files";
+
 /** Totals is what a session has used. */
 export interface Totals {
   turns: number;
@@ -277,6 +298,7 @@ export interface TurnInfo {
   key?: string;
   first_seq: number;
   last_seq: number;
+  rewound?: number; // the number of the session.rewound event that took it back
   interactions?: InteractionID[]; // the open ones
   offered?: number; // of these, calls that wait for a client program, and not for a person
 }
@@ -441,7 +463,9 @@ export interface Transcript {
   title: string;
   status: SessionStatus;
   seq: number;
-  turns: TurnView[] | null; // in the order in which they were asked, including queued ones; null before the first
+  turns: TurnView[] | null; // in the order in which they were asked, including queued ones and those that were taken back; null before the first
+  rewinds?: RewindView[];
+  rewinding?: boolean; // a rewind is restoring files
 }
 
 /** TurnView is one turn as people see it. */
@@ -450,6 +474,8 @@ export interface TurnView {
   status: TurnStatus;
   stopping?: boolean;
   resumes?: boolean; // interrupted, and goes on by itself
+  seq: number; // the number of the event that began it; while it is queued, of the one that queued it
+  rewound?: number; // the number of the rewind that took it back
   origin: Origin;
   message: string;
   resources?: ResourceRef[]; // attached to the message
@@ -552,6 +578,57 @@ export interface Question {
 export interface Option {
   label: string;
   description?: string;
+}
+
+/** RewindView is a rewind as people see it. */
+export interface RewindView extends Rewind {
+  seq: number;
+  at: string;
+  files?: FileRewound[];
+  files_more?: number;
+  effects?: EffectLeft[];
+  effects_more?: number;
+  rewound?: number; // the number of the rewind that took this one back
+}
+
+/** FileRewound is a file in a rewind. */
+export interface FileRewound {
+  path: string; // relative to the workspace, using slashes
+  outcome: FileOutcome;
+  why?: string; // why it was left, as a sentence for people
+  before?: Digest; // its content when it was rewound; empty: there was no file, or it is not known
+  after?: Digest; // its content at event To; empty: there was no file, or it is not known
+  diff?: string;
+  added?: number; // lines
+  removed?: number; // lines
+}
+
+/** FileOutcome is what became of a file in a rewind. */
+export type FileOutcome = "restored" | "same" | "left";
+
+/** Digest is the lower-case hex SHA-256 of some bytes. */
+export type Digest = string;
+
+/** EffectLeft is a call that had an effect which a rewind does not undo, or may have had one. */
+export interface EffectLeft {
+  call: CallID;
+  turn: TurnID;
+  tool: string;
+  text?: string; // what it did, on one line
+  outcome: Outcome; // ok or unknown
+  resolution?: string;
+}
+
+/** Rewind takes a session back to what it was at event To. The log keeps everything: folds skip
+ * the events after To up to the rewind. Undoing a rewind is another one, to the event before it. */
+export interface Rewind {
+  id: RewindID;
+  what: RewindWhat;
+  to: number;
+  turn?: TurnID; // the turn that began after To; empty when a rewind is undone
+  undoes?: number; // the number of the session.rewound event that is undone
+  by?: string;
+  client?: string; // the door that it came through
 }
 
 /** LoginAnswer is the query with which an authorization server redirects the user's browser back
@@ -1195,4 +1272,55 @@ export interface RuntimeKept {
   size?: number; // in bytes
   entry?: string; // which entry of the state corresponds to the log's end, in the runtime's own terms
   afresh?: boolean;
+}
+
+/** SessionRewinding says that a rewind has begun to restore files. Its session.rewound follows, after
+ * a crash, too. Until then no turn begins. */
+export interface SessionRewinding extends Rewind {
+}
+
+/** SessionRewound is a rewind. */
+export interface SessionRewound extends Rewind {
+  files?: FileRewound[];
+  files_more?: number; // further files
+  effects?: EffectLeft[];
+  effects_more?: number; // further effects
+  memory?: Remembered;
+}
+
+/** Remembered is what a session knew at an event, as far as a later fold does not know it. */
+export interface Remembered {
+  summary?: string; // nil: it is still the same
+  facts?: Fact[]; // nil: they are still the same
+  pins?: Pin[]; // nil: they are still the same
+  since?: number; // earlier exchanges were not in prompts any more
+  without?: number[]; // exchanges that a retry had replaced, by their number
+  history?: Exchange[]; // exchanges that have left the fold since, or that an earlier rewind took out of it
+  about?: string[];
+  answered?: Record<string, string>;
+  preview?: string;
+  last?: TurnRef;
+  taken?: TakenBack;
+}
+
+/** Exchange is an earlier turn as later prompts show it. */
+export interface Exchange {
+  turn: TurnID;
+  seq: number; // the event that ended the turn
+  user: Message;
+  reply?: string;
+  status: TurnStatus;
+  effects?: Effected[]; // its calls with effects
+  results?: string[]; // one line for each of its last tool calls: the tool, its input, its result
+  taken?: TakenBack; // what its prompts said about rewinds before it
+}
+
+/** TakenBack is what prompts have to say after rewinds: what was done in the part that was taken
+ * back, and which files are not as the conversation has them. */
+export interface TakenBack {
+  conversation?: boolean; // not only files
+  effects?: EffectLeft[];
+  effects_more?: number;
+  files?: string[];
+  files_more?: number;
 }

@@ -72,6 +72,7 @@ test("exchangesOf shows the last attempt at a question, and counts them", () => 
   const turn = (id: string, retry?: string): TurnView => ({
     id,
     status: "failed",
+    seq: 1,
     origin: "user",
     message: "q",
     asked_at: "",

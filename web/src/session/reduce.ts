@@ -9,7 +9,10 @@ import type {
   Interaction,
   Part,
   ResourceRef,
+  Rewind,
+  RewindView,
   Sampling,
+  SessionRewound,
   StepView,
   Transcript,
   TurnRequest,
@@ -67,14 +70,23 @@ class Draft {
         v.session = e.session;
         v.title = e.data.title ?? "";
         v.status = "active";
+        delete v.rewinding;
+        return;
+      case "session.rewinding":
+        v.rewinding = true;
+        return;
+      case "session.rewound":
+        this.#rewound(e, e.data);
         return;
       case "turn.queued":
         this.#ask(e, e.data, "pending");
         return;
       case "turn.started": {
         const t = this.#turn(e.turn);
-        if (t) t.status = "running";
-        else this.#ask(e, e.data, "running");
+        if (t) {
+          t.status = "running";
+          t.seq = e.seq;
+        } else this.#ask(e, e.data, "running");
         return;
       }
     }
@@ -86,6 +98,7 @@ class Draft {
     const t: TurnView = {
       id: e.turn ?? "",
       status,
+      seq: e.seq,
       origin: r.origin,
       message: textOf(r.message.parts),
       asked_at: e.time,
@@ -100,6 +113,28 @@ class Draft {
     set(t, "retry_of", r.retry_of);
     this.#mine.add(t);
     this.#turns().push(t);
+  }
+
+  /** Marks what a rewind takes back, and what it brings back. */
+  #rewound(e: Event, data: SessionRewound): void {
+    const v = this.state;
+    delete v.rewinding;
+    const { files, files_more, effects, effects_more, memory: _, ...rewind } = data;
+    const view: RewindView = { ...rewind, seq: e.seq, at: e.time };
+    if (files && files.length > 0) view.files = files;
+    if (files_more) view.files_more = files_more;
+    if (effects && effects.length > 0) view.effects = effects;
+    if (effects_more) view.effects_more = effects_more;
+    const all = [...(v.rewinds ?? []), view];
+    const gaps = skips(all);
+    v.rewinds = all.map(({ rewound: _was, ...r }) => withRewound(r, skipped(gaps, r.seq)));
+    for (const t of v.turns ?? []) {
+      const by = skipped(gaps, t.seq);
+      if (t.status === "pending" || by === (t.rewound ?? 0)) continue;
+      const mine = this.#turn(t.id);
+      if (mine && by > 0) mine.rewound = by;
+      else delete mine?.rewound;
+    }
   }
 
   /** The turns, as an array that may be modified. */
@@ -238,6 +273,34 @@ function applyTurn(t: TurnView, e: Event): void {
       end(t, e, "expired", e.data.usage);
       break;
   }
+}
+
+function withRewound(r: RewindView, by: number): RewindView {
+  return by > 0 ? { ...r, rewound: by } : r;
+}
+
+/** A stretch of the log that the conversation skips, from its first to its last event, and the rewind after it. */
+interface Skip {
+  from: number;
+  to: number;
+  by: number;
+}
+
+/** What the conversation skips. The way back leads from each rewind to the event that it took the session back to. */
+export function skips(rewinds: readonly (Pick<Rewind, "what" | "to"> & { seq: number })[]): Skip[] {
+  const out: Skip[] = [];
+  let at = Number.POSITIVE_INFINITY;
+  for (const r of rewinds.toReversed()) {
+    if (r.seq > at || r.what === "files") continue;
+    if (r.to + 1 < r.seq) out.push({ from: r.to + 1, to: r.seq - 1, by: r.seq });
+    at = r.to;
+  }
+  return out;
+}
+
+/** The rewind that took an event back, or 0. */
+export function skipped(gaps: readonly Skip[], seq: number): number {
+  return gaps.find((g) => g.from <= seq && seq <= g.to)?.by ?? 0;
 }
 
 /** A question about a write whose outcome is unknown, with the late report of the client that had the call. */
