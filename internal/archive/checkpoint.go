@@ -9,14 +9,14 @@ import (
 
 // checkpointForm is raised whenever the format of the files changes, or the way a log is
 // folded into them.
-const checkpointForm = 2
+const checkpointForm = 3
 
 // checkpoint is the saved form of Files.
 type checkpoint struct {
 	Form      int                  `json:"form"`
 	Version   int                  `json:"version"` // parley.FoldVersion
 	Fold      parley.Session       `json:"fold"`
-	Messages  []messageMeta        `json:"messages"`
+	Messages  []message            `json:"messages"`
 	Open      []continuation       `json:"open"`
 	Artifacts []parley.ArtifactRef `json:"artifacts"`
 	Apps      []parley.Digest      `json:"apps"`

@@ -17,7 +17,7 @@ import (
 type Files struct {
 	fold      parley.Session
 	kept      parley.Condensed
-	messages  []messageMeta
+	messages  []message // also those that were taken back
 	steps     steps.Log
 	open      []*Turn // in the order in which they began
 	artifacts []parley.ArtifactRef
@@ -41,7 +41,7 @@ func Kept(events iter.Seq2[parley.Event, error]) (kept parley.Condensed, err err
 // NewFiles returns the files of a session before its first event. kept comes from the
 // whole log; without it, an event whose data was removed is CodeCondensed.
 func NewFiles(kept parley.Condensed) *Files {
-	return &Files{kept: kept, messages: []messageMeta{}, have: map[string]bool{}}
+	return &Files{kept: kept, have: map[string]bool{}}
 }
 
 // Seq is the number of the last event applied.

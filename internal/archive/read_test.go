@@ -51,6 +51,71 @@ func TestRead_rebuilds_a_log_from_the_turns_when_there_are_no_events(t *testing.
 	}
 }
 
+// TestWrite_a_rewound_session: session.json has the messages that count, and names the turns that were
+// taken back. A log that is rebuilt from these files does not have them. One that is read whole has
+// everything.
+func TestWrite_a_rewound_session(t *testing.T) {
+	t.Parallel()
+	events := finished()
+	to := int64(len(events))
+	events = logOf(append(payloads(events),
+		turn2, parley.TurnStarted{TurnRequest: asked("and then?")},
+		parley.TurnCompleted{Response: parley.Response{Message: "Deploy it."}},
+		parley.TurnID(""), parley.SessionRewound{Rewind: parley.Rewind{ID: "r", What: parley.RewindBoth, To: to, Turn: turn2}, Memory: &parley.Remembered{Since: 1}},
+		turn3, parley.TurnStarted{TurnRequest: asked("in short?")},
+		parley.TurnCompleted{Response: parley.Response{Message: "Google."}},
+	)...)
+	files := unpack(t, write(t, events))
+	var s struct {
+		Messages []struct{ ContinuationID string }
+		Rewound  []string
+		Memory   struct{ LastK []struct{ Content string } }
+	}
+	if err := json.Unmarshal([]byte(files["session.json"]), &s); err != nil {
+		t.Fatal(err)
+	}
+	var of []string
+	for _, m := range s.Messages {
+		of = append(of, m.ContinuationID)
+	}
+	if want := []string{string(turn1), string(turn1), string(turn3), string(turn3)}; !slices.Equal(of, want) || !slices.Equal(s.Rewound, []string{string(turn2)}) || len(s.Memory.LastK) != 4 {
+		t.Errorf("got %+v", s)
+	}
+	whole, err := read(write(t, events))
+	if err != nil || len(whole.Events) != len(events) {
+		t.Errorf("read whole: %d events, %v", len(whole.Events), err)
+	}
+	pairs := []string{"artifacts/" + string(artifact.ID), report}
+	for name, body := range files {
+		if name == "session.json" || strings.HasPrefix(name, "turns/") {
+			pairs = append(pairs, name, body)
+		}
+	}
+	got, err := read(pack(t, pairs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view parley.Transcript
+	for _, e := range got.Events {
+		view.Apply(e)
+	}
+	if len(view.Turns) != 2 || view.Turns[0].ID != turn1 || view.Turns[1].ID != turn3 {
+		t.Errorf("rebuilt: %+v", view.Turns)
+	}
+}
+
+// payloads takes a log apart, for logOf.
+func payloads(events []parley.Event) (list []any) {
+	for _, e := range events {
+		p, err := e.Payload()
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, e.Turn, e.Agent, p)
+	}
+	return append(list, parley.AgentPath(""))
+}
+
 func TestRead_closes_what_was_open(t *testing.T) {
 	t.Parallel()
 	events := append(finished()[:1:1], logOf(

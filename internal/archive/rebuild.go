@@ -41,6 +41,8 @@ func (a *zipped) rebuild(blobs map[parley.Digest][]byte) ([]parley.Event, error)
 			return nil, bad("%s is not named by a ULID", name)
 		case c.SessionID != "" && c.SessionID != s.ID:
 			return nil, bad("%s belongs to another session", name)
+		case slices.Contains(s.Rewound, c.ID):
+			continue
 		}
 		turns = append(turns, c)
 	}

@@ -19,7 +19,8 @@ type agentSession struct {
 	Budgets           budgets        `json:"budgets"`
 	Policy            sessionPolicy  `json:"policy"`
 	Memory            sessionMemory  `json:"memory"`
-	Messages          []messageMeta  `json:"messages"`
+	Messages          []messageMeta  `json:"messages"`          // without those that were taken back
+	Rewound           []string       `json:"rewound,omitempty"` // the turns that were taken back
 	Preferences       map[string]any `json:"preferences,omitempty"`
 	Ctx               sessionContext `json:"ctx"`
 	Locks             struct{}       `json:"locks"` // a file never holds a lock
@@ -101,6 +102,12 @@ type messageMeta struct {
 	ContinuationID string `json:"continuationId"`
 	TS             int64  `json:"ts"`
 	Length         int    `json:"length"`
+}
+
+// message is a message with the number of its event.
+type message struct {
+	messageMeta
+	Seq int64 `json:"seq"`
 }
 
 type sessionContext struct {

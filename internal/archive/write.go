@@ -148,8 +148,23 @@ func (z *writer) turn(t *Turn) error {
 	return z.bytes(LogFile(t.ID()), body)
 }
 
-func meta(role parley.Role, e parley.Event, text string) messageMeta {
-	return messageMeta{Role: string(role), ContinuationID: string(e.Turn), TS: millis(e.Time), Length: len([]rune(text))}
+func meta(role parley.Role, e parley.Event, text string) message {
+	return message{messageMeta{Role: string(role), ContinuationID: string(e.Turn), TS: millis(e.Time), Length: len([]rune(text))}, e.Seq}
+}
+
+// counting returns the messages that count, and the turns that were taken back.
+func (f *Files) counting() (list []messageMeta, rewound []string) {
+	list = []messageMeta{}
+	gaps := f.fold.Skips()
+	for _, m := range f.messages {
+		switch gone := slices.ContainsFunc(gaps, func(k parley.Skip) bool { return k.From <= m.Seq && m.Seq <= k.To }); {
+		case !gone:
+			list = append(list, m.messageMeta)
+		case m.Role == string(parley.RoleUser):
+			rewound = append(rewound, m.ContinuationID)
+		}
+	}
+	return list, rewound
 }
 
 // lastMessages and their length limit session.json, which must not hold large content.
@@ -164,13 +179,14 @@ func (f *Files) session() agentSession {
 	s := agentSession{
 		ID: string(v.ID), CreatedAt: millis(v.CreatedAt), UpdatedAt: millis(v.UpdatedAt), Status: string(v.Status),
 		Model: modelOf(v, force.Model), Budgets: budgetsOf(v.Budgets),
-		Memory:   f.memory(),
-		Messages: f.messages, Preferences: v.Preferences, OpenContinuations: []string{},
+		Memory:      f.memory(),
+		Preferences: v.Preferences, OpenContinuations: []string{},
 		Ctx:   sessionContext{App: v.App, AppModel: v.Model == "" && force.Model != "", User: v.User, Org: v.Org, OutsideID: v.OutsideID, Title: v.Title, Parent: string(v.Parent)},
 		Stats: sessionStats{Turns: v.Totals.Turns, Steps: v.Totals.Steps, ToolCalls: v.Totals.ToolCalls, Tokens: v.Totals.Usage.Tokens(), CostUSD: v.Totals.Usage.USD},
 
 		Version: v.Seq,
 	}
+	s.Messages, s.Rewound = f.counting()
 	p := force.Policy
 	s.Policy = sessionPolicy{
 		AllowActuation:      p.AllowActuation != nil && *p.AllowActuation,
