@@ -126,6 +126,16 @@ func (c *Client) ForkSession(ctx context.Context, id parley.SessionID, f parley.
 	})
 }
 
+// RewindSession takes a session back to before a message, or undoes a rewind. With r.Preview set it
+// changes nothing, and returns what the rewind would do. If the answer is lost, the request is
+// repeated with the same key within [Options.Patience].
+func (c *Client) RewindSession(ctx context.Context, id parley.SessionID, r parley.RewindSession) (parley.RewindResult, error) {
+	return once(ctx, c, &r.Key, func() (parley.RewindResult, error) {
+		a := call{method: http.MethodPost, path: p("/v1/sessions/%s/rewind", id), body: r}
+		return get[parley.RewindResult](ctx, c, a.set("Idempotency-Key", r.Key))
+	})
+}
+
 // Queued is a turn behind the open one.
 type Queued struct {
 	ID      parley.TurnID `json:"id"`

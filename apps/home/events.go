@@ -159,6 +159,9 @@ func (o Options) start(ctx context.Context, p parley.Principal, id parley.Sessio
 	if !resumed {
 		if len(turns) > 0 {
 			from.Seq = turns[0].FirstSeq - 1
+			if turns[0].Rewound != 0 { // there is nothing to show until the next one
+				from.Seq = info.Version
+			}
 		}
 		return NewWire(from), from.Seq, nil
 	}

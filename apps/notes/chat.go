@@ -385,7 +385,7 @@ func (h *Handlers) history(ctx context.Context, p parley.Principal, id parley.Se
 			return nil, err
 		}
 		for _, t := range page { // newest first
-			if t.Origin != parley.OriginUser {
+			if t.Origin != parley.OriginUser || t.Rewound != 0 {
 				continue
 			}
 			said := 0

@@ -22,6 +22,8 @@ type Engine interface {
 	ImportedBy(ctx context.Context, p parley.Principal, key string, asked parley.Digest) (info parley.SessionInfo, found bool, err error)
 	Update(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.UpdateSession) (parley.SessionInfo, error)
 	Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error)
+	Rewind(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.RewindSession) (parley.RewindResult, error)
+	AwaitRewind(ctx context.Context, p parley.Principal, id parley.SessionID, rewind parley.RewindID) (parley.RewindResult, error)
 	End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error)
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)

@@ -18,7 +18,7 @@ const (
 // count it themselves.
 func heldBy(operation string) (bytes int, late bool) {
 	switch operation {
-	case "list-turns", "list-interactions", "list-queue", "get-window":
+	case "list-turns", "list-interactions", "list-queue", "get-window", "rewind-session":
 		return heldList, false
 	case "read-file":
 		return heldText, false

@@ -83,6 +83,12 @@ type forkInput struct {
 	Body *parley.ForkSession
 }
 
+type rewindInput struct {
+	SessionParam
+	KeyParam
+	Body parley.RewindSession
+}
+
 type reasonBody struct {
 	Reason reasonText `json:"reason,omitempty" doc:"Why; kept in the log."`
 }
@@ -258,6 +264,21 @@ func (s *Server) sessionRoutes() {
 		}
 		c.Key = string(in.Key)
 		return ok(inTurn(ctx, s, p, func() (parley.SessionInfo, error) { return e.Fork(ctx, p, in.ID, c) }))
+	})
+	route(s, huma.Operation{
+		OperationID: "rewind-session", Method: http.MethodPost, Path: "/v1/sessions/{id}/rewind", Tags: tags, Summary: "Go back to before a message",
+		Description: "Takes back the message of a turn and everything after it: the conversation, the files that the session changed in its workspace, or both. The log keeps it, and undo brings it back. " +
+			"With preview nothing changes, and the answer says what would: the turns, for each file a diff or why it is left, and the effects, which are not undone.  " +
+			"A file is restored only if it is as the session's last change left it. What somebody else has changed since is left, and reported.  " +
+			"While a turn is running or waits for a person, the answer is 409 busy.",
+	}, func(ctx context.Context, p parley.Principal, in *rewindInput) (*body[parley.RewindResult], error) {
+		c := in.Body
+		c.Key, c.Client = string(in.Key), clientName
+		did, err := inTurn(ctx, s, p, func() (parley.RewindResult, error) { return e.Rewind(ctx, p, in.ID, c) })
+		if err != nil || c.Preview {
+			return ok(did, err)
+		}
+		return ok(e.AwaitRewind(ctx, p, in.ID, did.ID)) // not in turn: it may wait for room on a disk
 	})
 	route(s, huma.Operation{
 		OperationID: "end-session", Method: http.MethodPost, Path: "/v1/sessions/{id}/end", Tags: tags, Summary: "Close a session for good; it stays readable",

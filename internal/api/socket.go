@@ -19,7 +19,7 @@ import (
 
 // socketDoc says what goes over the WebSocket, which OpenAPI has no words for.
 const socketDoc = "As " + linesPath + ", over a WebSocket: each text message is one such object. The client may say, in a text message each, " +
-	"{\"do\": \"send\", \"id\", \"key\", \"body\"}, {\"do\": \"answer\", \"claim\" or \"report\", \"id\", \"interaction\", \"body\"}, {\"do\": \"cancel\" or \"resume\", \"id\", \"turn\"} and {\"do\": \"retry\", \"id\", \"turn\", \"key\"}. " +
+	"{\"do\": \"send\", \"id\", \"key\", \"body\"}, {\"do\": \"answer\", \"claim\" or \"report\", \"id\", \"interaction\", \"body\"}, {\"do\": \"cancel\" or \"resume\", \"id\", \"turn\"}, {\"do\": \"retry\", \"id\", \"turn\", \"key\"} and {\"do\": \"rewind\", \"id\", \"key\", \"body\"}. " +
 	"id is the client's own, body that of the operation of this name, and key its Idempotency-Key. Each is answered with {\"type\": \"reply\", \"id\", \"status\", \"body\" or \"error\"}. " +
 	"The order of replies and frames of the log means nothing.  " +
 	"The connection is closed with 1000 when it is over, 1001 when it is worth connecting again with the cursor, and 1003, 1007, 1008 or 1009 when what the client said was not text, not UTF-8, too much or too large."
@@ -128,10 +128,13 @@ func readCommand(message []byte) (c command, err error) {
 
 // request is the request of the operation.
 func (c command) request(ctx context.Context, id parley.SessionID) (*http.Request, error) {
-	path := "/v1/sessions/" + url.PathEscape(string(id)) + "/turns"
+	session := "/v1/sessions/" + url.PathEscape(string(id))
+	path := session + "/turns"
 	field, of, what := "", "", ""
 	switch c.Do {
 	case "send":
+	case "rewind":
+		path = session + "/rewind"
 	case "answer", "claim", "report":
 		field, of, what = "interaction", string(c.Interaction), "an interaction"
 		path = "/v1/interactions/" + url.PathEscape(of) + "/" + c.Do
@@ -139,7 +142,7 @@ func (c command) request(ctx context.Context, id parley.SessionID) (*http.Reques
 		field, of, what = "turn", string(c.Turn), "a turn"
 		path = "/v1/turns/" + url.PathEscape(of) + "/" + c.Do
 	default:
-		return nil, invalid("do", "there is no command %q", parley.Cut(c.Do, 40)).WithHint("commands: send, answer, claim, report, cancel, resume, retry")
+		return nil, invalid("do", "there is no command %q", parley.Cut(c.Do, 40)).WithHint("commands: send, answer, claim, report, cancel, resume, retry, rewind")
 	}
 	if field != "" && (of == "" || strings.ContainsAny(of, "/.")) {
 		return nil, invalid(field, "%q is not the id of %s", parley.Cut(of, 40), what).WithHint("the frames of the log have it")

@@ -152,6 +152,12 @@ func TestSocket_a_whole_conversation(t *testing.T) {
 	if got := l.say(fmt.Sprintf(`{"do":"cancel","turn":%q,"body":{"reason":"enough"}}`, second)); got["status"] != 200.0 {
 		t.Errorf("cancel: %v", got)
 	}
+	if got := l.say(fmt.Sprintf(`{"do":"rewind","key":"w","body":{"turn":%q}}`, turn)); got["status"] != 200.0 || field(got, "body", "turn") != turn {
+		t.Errorf("rewind: %v", got)
+	}
+	if got := l.say(`{"do":"rewind","body":{}}`); got["status"] != 400.0 || field(got, "error", "field") != "turn" {
+		t.Errorf("rewind to nothing: %v", got)
+	}
 	if got := l.say(fmt.Sprintf(`{"do":"resume","turn":%q}`, turn)); got["status"] != 409.0 || field(got, "error", "code") != "conflict" {
 		t.Errorf("resume of a turn that is over: %v", got)
 	}

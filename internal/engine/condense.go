@@ -27,7 +27,7 @@ func (e *Engine) condense(ctx context.Context, id parley.SessionID, ttl parley.T
 	}
 	defer e.unload(s)
 	defer s.release()
-	if s.run != nil || len(s.view.Interactions) > 0 || s.staged.Len() > 0 {
+	if s.run != nil || s.view.Rewinding != nil || len(s.view.Interactions) > 0 || s.staged.Len() > 0 {
 		return 0, nil // left to the next sweep
 	}
 	cutoff := e.now().Add(-time.Duration(ttl.TurnSteps))

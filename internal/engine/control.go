@@ -362,6 +362,9 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 		}
 		defer free()
 	}
+	if c.Pins != nil && s.view.Rewinding != nil { // which decides about them
+		return parley.SessionInfo{}, rewinding()
+	}
 	var events []parley.Event
 	if c.Pins != nil {
 		if len(*c.Pins) > parley.MaxPins {
@@ -396,6 +399,9 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 	defer s.release()
 	if s.view.Status != parley.Active {
 		return s.state.Info(), nil
+	}
+	if s.view.Rewinding != nil {
+		return s.state.Info(), rewinding()
 	}
 	if err = s.closeAll(parley.TurnCancelled{Reason: reason, By: "session_ended"}); err != nil {
 		s.discard()
@@ -443,6 +449,15 @@ func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.Sessio
 			if err := s.stopAsking(ctx, parley.TurnStopRequested{Reason: why.reason, By: why.by}); err != nil {
 				s.release()
 				return nil, err
+			}
+		}
+		if done := s.restoring; done != nil { // it ends soon, or with the server
+			s.release()
+			select {
+			case <-done:
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
 		}
 		r := s.run

@@ -81,6 +81,9 @@ type Options struct {
 	Patience time.Duration
 	// Archive keeps what retention removes from logs; if nil, that is lost.
 	Archive Archive
+	// Files has the old contents of workspaces' files, for rewinds. Nil: none are kept, and rewinds
+	// restore no files.
+	Files seam.Restorer
 	// SweepEvery is how often the apps' TTLs are applied; 0 means 10 minutes.
 	SweepEvery time.Duration
 	// TendEvery is how often expired questions are looked for; 0 means 30 s. A late

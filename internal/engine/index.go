@@ -74,7 +74,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 		for _, in := range open {
 			closeRow(ix, ev, open, in.ID, nil, "")
 		}
-	case parley.HistoryCondensed:
+	case parley.HistoryCondensed, parley.SessionRewound:
 		if s.Kept == nil {
 			keptState(ix, old, nil)
 		}

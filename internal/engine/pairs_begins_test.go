@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -84,6 +85,34 @@ func (h *pairs) each(log []parley.Event) {
 			h.t.Errorf("%s: two questions of a call: %s", h.what, p.Output)
 		}
 	}
+}
+
+// rewind goes back to the last message, or undoes the last rewind. What is open then stays open.
+func (h *pairs) rewind(before parley.Session) error {
+	c := parley.RewindSession{Key: fmt.Sprint("rewind ", before.Seq)}
+	switch last, ok := before.LastRewind(); {
+	case ok && (before.Last == nil || last.Seq > before.History[len(before.History)-1].Seq):
+		c.Undo = last.Seq
+	case before.Turn != nil:
+		c.Turn = before.Turn.ID
+	case before.Last != nil:
+		c.Turn = before.Last.ID
+	default:
+		return nil
+	}
+	did, err := h.r.Engine.Rewind(ctx, enginetest.User, h.id, c)
+	switch code(err) {
+	case "":
+		if before.Turn != nil && before.Turn.Status != parley.StatusInterrupted {
+			h.t.Errorf("%s: rewound while turn %s is %s", h.what, before.Turn.ID, before.Turn.Status)
+		}
+		if _, err := h.r.Engine.AwaitRewind(ctx, enginetest.User, h.id, did.ID); err != nil {
+			h.t.Errorf("%s: %v", h.what, err)
+		}
+	case parley.CodeCondensed, parley.CodeInvalid: // a direct call is no message
+		return nil
+	}
+	return err
 }
 
 // rests checks that nothing runs after a stop until the next command.

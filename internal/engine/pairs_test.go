@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,14 +104,14 @@ func (h *pairs) all(begins ...string) {
 			}
 		}
 	}
-	for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
+	for _, what := range []parley.EventType{"session.rewound", "history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
 		if !h.saw[what] {
 			h.t.Errorf("there was no %s", what)
 		}
 	}
 }
 
-var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off", "condense", "expire"}
+var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "rewind", "end", "crash", "app off", "condense", "expire"}
 
 // longAgo is the age at which steps are condensed. Questions expire after a day.
 const longAgo = 24 * time.Hour
@@ -159,12 +160,13 @@ func (h *pairs) play(begin, first, second string) {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(h.what))
 	seed := hash.Sum64()
+	early := slices.ContainsFunc([]string{first, second}, func(m string) bool { return m == "condense" || m == "rewind" }) // something has to be there already
 	h.id = h.r.Session(func(c *parley.CreateSession) {
-		c.Temporary = h.inquires && seed%3 == 0 && first != "condense" && second != "condense"
+		c.Temporary = h.inquires && seed%3 == 0 && !early
 	}).ID
 	_, _, h.mails = h.r.Service.Counts()
-	if first == "condense" || second == "condense" {
-		h.r.Await(h.r.Send(h.id, "early").ID) // so that there are steps
+	if early {
+		h.r.Await(h.r.Send(h.id, "early").ID)
 	}
 	if h.change != nil && h.own == nil {
 		h.plays++
@@ -313,6 +315,8 @@ func (h *pairs) do(move string) {
 				h.retried[h.acks[before.Last.ID]]++
 			}
 		}
+	case "rewind":
+		err = h.rewind(before)
 	case "end":
 		if inWrite(before.Turn) {
 			h.release() // the session ends only after the write
@@ -464,6 +468,11 @@ func (h *pairs) settle() {
 	})
 	if s := h.state(); s.Held {
 		h.t.Errorf("%s: the queue is held for good", h.what)
+	}
+	for range 2 { // there and back
+		if s := h.state(); s.Status == parley.Active && s.Last != nil {
+			h.do("rewind")
+		}
 	}
 	log := h.whole(h.id)
 	for _, ev := range log {

@@ -267,7 +267,7 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c asked, 
 // is not held.
 func (s *session) startsNext() bool {
 	v := &s.view
-	return v.Turn == nil && s.run == nil && len(v.Queue) > 0 && !v.Held && v.Status == parley.Active
+	return v.Turn == nil && s.run == nil && v.Rewinding == nil && len(v.Queue) > 0 && !v.Held && v.Status == parley.Active
 }
 
 // startNext begins the first queued turn if it is due. If the turn cannot begin because

@@ -99,7 +99,10 @@ func (e *Engine) Turn(ctx context.Context, p parley.Principal, id parley.TurnID)
 	if isCode(err, parley.CodeNotFound) {
 		return row, notFound("turn", id)
 	}
-	if err != nil || row.Status.Ended() {
+	if err == nil && row.Status.Ended() {
+		return row, e.markRewound(ctx, p, row.SessionID, &row)
+	}
+	if err != nil {
 		return row, err
 	}
 	err = e.inMemory(ctx, p, row.SessionID, func(s *session) {
@@ -131,7 +134,36 @@ func (e *Engine) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery
 			return nil, err
 		}
 	}
-	return e.o.Store.Turns(ctx, p, q)
+	list, err := e.o.Store.Turns(ctx, p, q)
+	if err != nil || q.Session == "" {
+		return list, err
+	}
+	rows := make([]*parley.TurnInfo, len(list))
+	for i := range list {
+		rows[i] = &list[i]
+	}
+	return list, e.markRewound(ctx, p, q.Session, rows...)
+}
+
+// markRewound marks the turns of a session that rewinds took back.
+func (e *Engine) markRewound(ctx context.Context, p parley.Principal, id parley.SessionID, rows ...*parley.TurnInfo) error {
+	info, err := e.Session(ctx, p, id)
+	if isCode(err, parley.CodeNotFound) {
+		return nil // deleted just now
+	}
+	if err != nil || info.Rewound == nil {
+		return err
+	}
+	st, err := e.State(ctx, p, id)
+	if isCode(err, parley.CodeNotFound) {
+		return nil
+	}
+	for _, row := range rows {
+		if row.Status.Ended() {
+			row.Rewound = st.Skipped(row.FirstSeq)
+		}
+	}
+	return err
 }
 
 // TurnPage is Turns with the mark of the next page, which is zero on the last page.

@@ -33,6 +33,9 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.recoverRewinds(ctx); err != nil {
+		return nil, err
+	}
 	work := make(chan parley.TurnInfo)
 	done := make(chan struct{})
 	var wg sync.WaitGroup

@@ -134,7 +134,7 @@ func (e *Engine) expireSession(ctx context.Context, id parley.SessionID, idle ti
 	defer e.unload(s)
 	defer s.release()
 	v := &s.view
-	if v.Status != parley.Active || s.run != nil || len(v.Interactions) > 0 || e.now().Sub(v.UpdatedAt) <= idle {
+	if v.Status != parley.Active || s.run != nil || v.Rewinding != nil || len(v.Interactions) > 0 || e.now().Sub(v.UpdatedAt) <= idle {
 		return false, nil
 	}
 	if err = s.closeAll(parley.TurnExpired{Reason: "the session expired"}); err != nil {

@@ -140,6 +140,9 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	if c.ExpectedVersion != 0 && c.ExpectedVersion != v.Seq {
 		return none, nil, stale(c.ExpectedVersion, v.Seq)
 	}
+	if v.Rewinding != nil {
+		return none, nil, rewinding()
+	}
 	request, err := s.request(ctx, p, c)
 	if err != nil {
 		return none, nil, err

@@ -44,9 +44,10 @@ type session struct {
 	doubt *doubt // an append whose outcome is unknown, or nil
 	told  bool   // logged that something waits for the store; nothing was kept since
 
-	tools   *scope.Resolved // what its scope resolves to, for the command that has the lock; nil: not needed so far
-	run     *run            // the turn that runs in this process
-	changed chan struct{}   // closed and replaced at every commit
+	tools     *scope.Resolved // what its scope resolves to, for the command that has the lock; nil: not needed so far
+	run       *run            // the turn that runs in this process
+	restoring chan struct{}   // closed when the rewind has ended whose files are being restored here; nil: there is none
+	changed   chan struct{}   // closed and replaced at every commit
 }
 
 // acquire returns the session with its lock held. The caller must release it.
@@ -78,6 +79,7 @@ func (e *Engine) acquire(ctx context.Context, p parley.Principal, id parley.Sess
 			s.release()
 			return nil, err
 		}
+		s.finishRewind()
 		return s, nil
 	}
 }

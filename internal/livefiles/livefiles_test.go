@@ -52,6 +52,24 @@ func TestFiles_are_those_of_an_export(t *testing.T) {
 		r.Await(r.Send(two, "fail").ID)
 		settled()
 		r.same("after an answer and a failure", one, two)
+		did, err := r.Engine.Rewind(ctx, enginetest.User, one, parley.RewindSession{Turn: queued.ID, Key: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		settled()
+		r.same("rewound", one, two)
+		made, err := r.Engine.AwaitRewind(ctx, enginetest.User, one, did.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Await(r.Send(one, "look 1").ID)
+		settled()
+		r.same("after the turn after it", one, two)
+		if _, err := r.Engine.Rewind(ctx, enginetest.User, one, parley.RewindSession{Undo: made.Seq}); err != nil {
+			t.Fatal(err)
+		}
+		settled()
+		r.same("after that was undone", one, two)
 		title := "<Title>"
 		if _, err := r.Engine.Update(ctx, enginetest.User, one, parley.UpdateSession{Title: &title}); err != nil {
 			t.Fatal(err)

@@ -207,6 +207,9 @@ func (a *App) transcript(ctx context.Context, p parley.Principal, info parley.Se
 		fmt.Fprintf(&b, "# %s\n\n", v.Title)
 	}
 	for _, t := range v.Turns {
+		if t.Rewound != 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "## %s\n\n", strings.TrimSpace(t.Message))
 		for _, s := range t.Steps {
 			switch s.Type {

@@ -211,7 +211,7 @@ func TestSession_without_an_id(t *testing.T) {
 	p := newPlace(t)
 	for name, lists := range map[string]string{
 		"resume": "parley session why", "retry": "parley session why", "cancel": "parley session why", "answer": "parley session questions",
-		"show": "parley session list", "events": "parley session list", "why": "parley session list", "end": "parley session list",
+		"show": "parley session list", "events": "parley session list", "why": "parley session list", "rewind": "parley session rewind ID", "end": "parley session list",
 		"delete": "parley session list", "export": "parley session list", "replay": "parley session export", "to-test": "parley session export", "import": "parley session export",
 	} {
 		code, out, errs := p.run("session", name)

@@ -383,6 +383,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		"POST /v1/sessions/{id}/turns":              `{"message":"mine now"}`,
 		"POST /v1/sessions/{id}/approvals/{digest}": `{"state":"allowed"}`,
 		"POST /v1/sessions/{id}/turns/stream":       `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/rewind":             `{"turn":"` + string(ana.turn) + `"}`,
 		"PATCH /v1/sessions/{id}":                   `{"title":"mine now"}`,
 		"POST /v1/interactions/{id}/answer":         `{"choice":"allow"}`,
 		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,

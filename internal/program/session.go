@@ -27,7 +27,7 @@ session that changed last.`,
 	}
 	group(cmd)
 	cmd.AddCommand(
-		sessionList(f), sessionShow(f), sessionEvents(f), sessionWhy(f), sessionQuestions(f), sessionAnswer(f), sessionEnd(f), sessionDelete(f), sessionSweep(f), sessionExport(f), sessionImport(f), sessionReplay(f), sessionToTest(f),
+		sessionList(f), sessionShow(f), sessionEvents(f), sessionWhy(f), sessionQuestions(f), sessionAnswer(f), sessionRewind(f), sessionEnd(f), sessionDelete(f), sessionSweep(f), sessionExport(f), sessionImport(f), sessionReplay(f), sessionToTest(f),
 	)
 	cmd.AddCommand(sessionGoOn(f)...)
 	cmd.AddCommand(sessionCalls(f)...)
@@ -217,6 +217,10 @@ func sessionShow(f *flags) *cobra.Command {
 		}
 		for _, t := range v.Turns {
 			fmt.Fprintf(out, "\n> %s\n", strings.ReplaceAll(tui.Plain(t.Message), "\n", "\n> "))
+			if t.Rewound != 0 {
+				fmt.Fprintf(out, "taken back by the rewind of event %d\n", t.Rewound)
+				continue
+			}
 			for _, s := range t.Steps {
 				if line := stepLine(s); line != "" {
 					fmt.Fprintln(out, "  "+line)

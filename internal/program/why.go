@@ -22,8 +22,17 @@ func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, no
 		return b.String()
 	}
 	t := v.Turns[len(v.Turns)-1]
-	for i := len(v.Turns) - 1; i >= 0 && t.Status == parley.StatusPending; i-- {
-		t = v.Turns[i] // the queued ones wait for this one
+	for i := len(v.Turns) - 1; i >= 0 && (t.Status == parley.StatusPending || t.Rewound != 0); i-- {
+		t = v.Turns[i] // the queued ones wait for this one, and those that were taken back are not its business
+	}
+	for _, r := range v.Rewinds {
+		if r.Rewound == 0 && r.Seq > t.Seq {
+			say("Event %d %s. To undo it: parley session rewind %s --undo %d", r.Seq, rewindLine(r), info.ID, r.Seq)
+		}
+	}
+	if t.Rewound != 0 {
+		say("All turns were taken back.")
+		return b.String()
 	}
 	say("Turn %s, asked %s: %q", t.ID, ago(t.AskedAt, now), parley.Cut(t.Message, 100))
 	if t.RetryOf != "" {

@@ -55,6 +55,9 @@ func TestWhy(t *testing.T) {
 			replied, parley.BudgetReached{Name: "steps", Limit: 8, Used: 8}, parley.TurnFailed{Error: parley.ErrorInfo{Code: "budget_steps"}},
 		}, "", []string{"a budget was reached: steps, 8 of 8", "app.yaml"}},
 		{"cancelled", []parley.Payload{parley.TurnCancelled{By: "local", Reason: "enough"}}, "", []string{"cancelled by local", "enough"}},
+		{"rewound", []parley.Payload{replied, parley.TurnCompleted{}, parley.SessionRewound{Rewind: parley.Rewind{What: parley.RewindBoth, To: 1, Turn: "t1"}}}, "", []string{
+			"Event 7 took conversation and files back to event 1. To undo it: parley session rewind s1 --undo 7", "All turns were taken back.", "not: It was answered",
+		}},
 		{"held", []parley.Payload{
 			parley.TurnQueued{TurnRequest: parley.TurnRequest{Message: parley.Text(parley.RoleUser, "next")}}, parley.TurnCancelled{By: "local"},
 		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message releases it", "To drop a turn instead: parley session cancel t2"}},

@@ -202,7 +202,7 @@ type Key struct {
 	Key     string
 	Body    parley.Digest // digest of the request that came with the key
 	Made    parley.SessionID
-	Turn    parley.TurnID
+	Turn    parley.TurnID // or the parley.RewindID of a rewind
 }
 
 // InteractionRow is an interaction and its status.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,8 @@ import (
 // CheckLog returns what is wrong with the log of a session at rest, or nil. Numbers have no gaps,
 // and times do not run backwards. Every call has ended exactly once, and before its turn. Nothing
 // follows the end of a turn, and no turn follows the end of the session. The queue is not held while
-// a turn runs that nobody has stopped.
+// a turn runs that nobody has stopped. No turn begins while a rewind restores files; each rewind goes
+// back to an event that was not taken back, and then the session knows what it knew there.
 func CheckLog(events []parley.Event) error {
 	var s parley.Session
 	type call struct {
@@ -21,6 +23,7 @@ func CheckLog(events []parley.Event) error {
 	calls := map[parley.CallID]*call{}
 	ended := map[parley.TurnID]bool{}
 	closed := false
+	states := []parley.Session{{}} // after each event
 	for i, e := range events {
 		if e.Seq != int64(i)+1 {
 			return fmt.Errorf("event %d has number %d", i+1, e.Seq)
@@ -54,6 +57,21 @@ func CheckLog(events []parley.Event) error {
 			closed = true
 		case parley.SessionForked:
 			closed = false // it was the parent that had ended
+		case parley.TurnStarted:
+			if s.Rewinding != nil {
+				return fmt.Errorf("event %d begins a turn while the session is being rewound", e.Seq)
+			}
+		case parley.SessionRewinding:
+			if s.Rewinding != nil || closed {
+				return fmt.Errorf("event %d rewinds a session that is ended or being rewound", e.Seq)
+			}
+		case parley.SessionRewound:
+			if closed || s.Rewinding != nil && s.Rewinding.ID != p.ID {
+				return fmt.Errorf("event %d rewinds a session that is ended, or that is being rewound by %v", e.Seq, s.Rewinding)
+			}
+			if p.To < 1 || p.To >= e.Seq || s.Skipped(p.To) != 0 && s.Skipped(p.To+1) != 0 {
+				return fmt.Errorf("event %d rewinds to event %d, which was taken back", e.Seq, p.To)
+			}
 		case parley.ModelStarted:
 			began(p.Call)
 		case parley.ToolRequested:
@@ -88,11 +106,32 @@ func CheckLog(events []parley.Event) error {
 		if err := s.Apply(e); err != nil {
 			return fmt.Errorf("event %d does not fold: %w", e.Seq, err)
 		}
+		states = append(states, s.Clone())
+		if p, ok := p.(parley.SessionRewound); ok && p.What.Conversation() {
+			if then, now := known(states[p.To]), known(s); then != now {
+				return fmt.Errorf("event %d rewinds to event %d, where the session knew\n%s\nand now it knows\n%s", e.Seq, p.To, then, now)
+			}
+		}
 		if t := s.Turn; t != nil && t.Status != parley.StatusInterrupted && t.Stop == nil && s.Held {
 			return fmt.Errorf("event %d (%s): the queue is held although turn %s runs and nobody has stopped it", e.Seq, e.Type, t.ID)
 		}
 	}
 	return nil
+}
+
+// known is what prompts are made of, apart from attachments that are gone.
+func known(s parley.Session) string {
+	raw, err := json.Marshal(struct {
+		Summary string
+		Facts   []parley.Fact
+		Pins    []parley.Pin
+		History []parley.Exchange
+		About   []string
+	}{s.Summary, append([]parley.Fact{}, s.Facts...), append([]parley.Pin{}, s.Pins...), append([]parley.Exchange{}, s.History...), append([]string{}, s.About...)})
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
 }
 
 // CheckNumbers returns an error if the numbers have gaps. Nothing else can be checked in a log from

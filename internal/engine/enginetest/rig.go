@@ -317,7 +317,9 @@ func Echo(_ context.Context, r seam.Request, say func(string)) (seam.Reply, erro
 func Last(r seam.Request) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == parley.RoleUser {
-			return parley.PartsText(slices.DeleteFunc(slices.Clone(r.Messages[i].Parts), func(p parley.Part) bool { return strings.HasPrefix(p.Text, AboutTurn) }))
+			return parley.PartsText(slices.DeleteFunc(slices.Clone(r.Messages[i].Parts), func(p parley.Part) bool {
+				return strings.HasPrefix(p.Text, AboutTurn) || strings.HasPrefix(p.Text, AboutRewind)
+			}))
 		}
 	}
 	return ""
@@ -325,6 +327,9 @@ func Last(r seam.Request) string {
 
 // AboutTurn begins the note about the turn that the loop adds after the user's words.
 const AboutTurn = "[about this turn]"
+
+// AboutRewind begins the note that the loop adds before the user's words after a rewind.
+const AboutRewind = "[The user "
 
 // Service is the outside world: it looks, puts (keyed) and mails (not keyed),
 // and counts each.
