@@ -606,9 +606,6 @@ export interface FileRewound {
 /** FileOutcome is what became of a file in a rewind. */
 export type FileOutcome = "restored" | "same" | "left";
 
-/** Digest is the lower-case hex SHA-256 of some bytes. */
-export type Digest = string;
-
 /** EffectLeft is a call that had an effect which a rewind does not undo, or may have had one. */
 export interface EffectLeft {
   call: CallID;
