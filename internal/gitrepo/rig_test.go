@@ -76,6 +76,9 @@ var first = func() func(t *testing.T) string {
 var shared string
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(serverVariable); spec != "" {
+		os.Exit(server(spec))
+	}
 	var err error
 	if shared, err = os.MkdirTemp("", "gitrepo-"); err != nil {
 		panic(err)
