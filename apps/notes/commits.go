@@ -127,7 +127,8 @@ func author(text, person string) (gitrepo.Ident, error) {
 	return gitrepo.ParseIdent(strings.ReplaceAll(text, "{person}", person))
 }
 
-// inspect looks whether changes can be committed and pushed. It changes nothing in the vault.
+// inspect looks whether changes can be committed and pushed. It takes the repository's lock, and changes
+// nothing.
 func inspect(ctx context.Context, dir string, git config.GitFile) []app.Finding {
 	if git.Off {
 		return []app.Finding{{Check: "git", Says: "changes in " + dir + " are not committed, as the settings say"}}

@@ -61,6 +61,9 @@ type Options struct {
 	// Token is sent to a remote at an https URL: a user and a token joined by a colon, or a token.
 	Token  string
 	Logger *slog.Logger // nil: silent
+	// At is called at each point at which a crash can leave something behind. Its error ends what is
+	// under way there, with everything left as a crash leaves it. Tests use it. Nil: nobody is told.
+	At func(point string) error
 }
 
 // None is no remote.
@@ -81,10 +84,6 @@ type Repo struct {
 
 	mu   sync.Mutex
 	user Ident // of the configuration, as it was read last
-
-	// at is called at each point at which a crash can leave something behind. Nil: nobody wants
-	// to know. An error stands for a crash: nothing more is done.
-	at func(point string) error
 }
 
 // Ident is a person in a commit.
@@ -216,10 +215,10 @@ func (e *crash) Unwrap() error { return e.err }
 func isCrash(err error) bool { _, is := errors.AsType[*crash](err); return is }
 
 func (r *Repo) point(name string) error {
-	if r.at == nil {
+	if r.o.At == nil {
 		return nil
 	}
-	if err := r.at(name); err != nil {
+	if err := r.o.At(name); err != nil {
 		return &crash{err}
 	}
 	return nil

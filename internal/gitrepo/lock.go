@@ -226,6 +226,9 @@ func (r *Repo) tidy(ctx context.Context) error {
 		}
 	}
 	_ = os.Remove(filepath.Join(r.gitDir, indexName))
+	if at := filepath.Join(r.gitDir, "index.lock"); isOurs(at) {
+		_ = os.Remove(at) // or a person's git would wait for it
+	}
 	return nil
 }
 

@@ -161,7 +161,7 @@ func (r *Repo) bare(path string) (string, bool, error) {
 // reads a configuration of ours and runs no hooks.
 func (r *Repo) packs(ctx context.Context, at, key string) (string, error) {
 	if err := isGitDir(at); err != nil {
-		return "", parley.Errorf(parley.CodeUnavailable, "the remote is not a repository: %w", err).WithHint("it is tried again; check that %s is there", at)
+		return "", parley.Errorf(parley.CodeUnavailable, "the remote is not there, or is no repository: %w", err).WithHint("it is tried again, and commits are kept until then; check that %s is there", at)
 	}
 	s := &shadow{dir: filepath.Join(r.private, "remote-"+key), gitDir: at, bare: filepath.Base(at) != ".git"}
 	if err := s.refresh(ctx, r.prog); err != nil {

@@ -197,7 +197,34 @@ func (r *Repo) keep(ctx context.Context, mine string, left []Left) (string, erro
 	if err := r.move(ctx, ref, have, mine, "keep what does not fit"); err != nil {
 		return "", err
 	}
-	return strings.TrimPrefix(ref, heads), r.point("kept")
+	if err := r.point("kept"); err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(ref, heads), r.keepOnce(ctx, ref, mine)
+}
+
+// keepOnce removes branches on which the same commits were kept by an attempt that did not come to its
+// end: they are in the branch that is kept now.
+func (r *Repo) keepOnce(ctx context.Context, ref, mine string) error {
+	all, err := r.keptRefs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if k.ref == ref {
+			continue
+		}
+		in, err := r.contains(ctx, mine, k.hash)
+		if err != nil {
+			return err
+		}
+		if in {
+			if _, err := r.git(ctx, "", nil, "update-ref", "-d", k.ref, k.hash); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // kept is a branch on which commits were kept.

@@ -81,11 +81,23 @@ type pages struct{ g *rig }
 func (pages) Tools(context.Context) ([]parley.ToolDecl, error) {
 	return []parley.ToolDecl{
 		{Name: "WebFetch", Description: "Fetches.", InputSchema: json.RawMessage(`{"type":"object"}`), Effect: parley.EffectRead},
+		{Name: "post", Description: "Posts.", InputSchema: json.RawMessage(`{"type":"object"}`), Effect: parley.EffectWrite},
 		{Name: "wait", Description: "Asks.", InputSchema: json.RawMessage(`{"type":"object"}`), Effect: parley.EffectWrite},
 	}, nil
 }
 
-func (pages) Run(context.Context, seam.Run) (parley.ToolResult, error) {
+func (pages) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	if r.Name == "post" { // as linkedin_post does: it has an effect, and logs it in the workspace
+		root, err := r.Workspace()
+		if err != nil {
+			return parley.ToolResult{}, err
+		}
+		if err := r.Changes(ctx, "linkedin/posts.csv"); err != nil {
+			return parley.ToolResult{}, err
+		}
+		return parley.ToolResult{Output: "Posted.", Saved: []parley.FileSaved{{Path: "linkedin/posts.csv"}}},
+			errors.Join(root.MkdirAll("linkedin", 0o755), root.WriteFile("linkedin/posts.csv", []byte("a post\n"), 0o644))
+	}
 	return parley.ToolResult{Output: "A page."}, nil
 }
 

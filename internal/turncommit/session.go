@@ -1,6 +1,7 @@
 package turncommit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -233,7 +234,9 @@ func (w *worker) put(j job) {
 		return
 	}
 	w.jobs = append(w.jobs, j)
-	slices.SortStableFunc(w.jobs, func(a, b job) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(w.jobs, func(a, b job) int {
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.value, b.value)) // ids are in the order of time
+	})
 }
 
 // except are files in a folder that a commit of j leaves out: those of turns that run, or that have no

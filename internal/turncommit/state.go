@@ -34,13 +34,15 @@ func (c *Commits) Notices() (list []string) {
 	if s.trouble != nil {
 		what := "Changes are not committed to git for now"
 		if s.jobs > 0 {
-			what = fmt.Sprintf("The changes of %s wait to be committed to git", count(s.jobs, "turn"))
+			what = fmt.Sprintf("The changes of %s are not committed to git yet", count(s.jobs, "turn"))
 		}
 		list = append(list, what+": "+why(s.trouble))
 	}
 	if s.away != nil {
 		what := "The git remote could not be asked"
-		if s.ahead > 0 {
+		if s.ahead == 1 {
+			what = "1 commit waits to be pushed"
+		} else if s.ahead > 1 {
 			what = count(s.ahead, "commit") + " wait to be pushed"
 		}
 		list = append(list, fmt.Sprintf("%s, since %s: %s", what, s.since.Local().Format("2006-01-02 15:04"), why(s.away)))

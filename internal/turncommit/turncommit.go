@@ -69,7 +69,8 @@ type Options struct {
 	Off bool
 	// Remote and Token are those of [gitrepo.Options].
 	Remote, Token string
-	Logger        *slog.Logger // nil: silent
+	Logger        *slog.Logger             // nil: silent
+	At            func(point string) error // that of [gitrepo.Options]
 	Now           func() time.Time
 }
 

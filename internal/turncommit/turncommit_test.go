@@ -131,7 +131,7 @@ func TestCrashed(t *testing.T) {
 		g.turn(s, "fetch", call{"WebFetch", map[string]any{"url": "https://example.com/"}})
 		g.turn(s, "second", writes("b.md", "b\n"))
 		time.Sleep(10 * time.Second)
-		if n := g.commits.Notices(); len(n) != 1 || !strings.Contains(n[0], "wait to be committed") {
+		if n := g.commits.Notices(); len(n) != 1 || !strings.Contains(n[0], "The changes of 2 turns are not committed to git yet: another git works") {
 			t.Errorf("the notices are %q", n)
 		}
 		// It dies: what is in memory is lost.

@@ -269,7 +269,7 @@ func (w *worker) open(ctx context.Context) error {
 	if w.c.o.Off {
 		return gitrepo.ErrNone
 	}
-	repo, err := gitrepo.Open(ctx, gitrepo.Options{Dir: w.c.o.Dir, Private: w.path(reposName), Remote: w.c.o.Remote, Token: w.c.o.Token, Logger: w.c.o.Logger})
+	repo, err := gitrepo.Open(ctx, gitrepo.Options{Dir: w.c.o.Dir, Private: w.path(reposName), Remote: w.c.o.Remote, Token: w.c.o.Token, Logger: w.c.o.Logger, At: w.c.o.At})
 	if errors.Is(err, gitrepo.ErrNone) {
 		if w.tryAt.IsZero() {
 			w.c.o.Logger.Info("the folder has no git repository, so changes of turns are not committed", "folder", w.c.o.Dir, "hint", "git init makes one; it is found without a restart")
