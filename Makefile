@@ -55,7 +55,7 @@ test: test-go test-race test-web test-browser ## all tests, the browser's too
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet -trimpath ./...
 	$(GO) test -trimpath $(TESTED) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
-	$(GO) test -trimpath $(TESTED) -run '$(UNRACED)|$(PAIRS)' ./internal/engine ./internal/toolbox ./internal/tool/homeassistant
+	$(GO) test -trimpath $(TESTED) -run '$(UNRACED)|$(PAIRS)' ./internal/engine ./internal/toolbox ./internal/tool/homeassistant ./apps/notes
 
 # Compilers and tests collect garbage less often: it was a quarter of what the engine's tests
 # computed. Servers that tests start as processes of their own have the default.
@@ -80,7 +80,7 @@ TESTED := -vet=off -timeout $(PATIENCE)
 # PAIRS are in both: a second crash during the recovery from a first one is only tried
 # without the detector.
 PAIRS := TestCrashAtEveryPoint|TestCrashWhileCondensing|TestOwnInputCrashAtEveryPoint
-UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestSchemaBomb|TestAnalyze(Attacked|KeepsLittleAside|Functions)
+UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestSchemaBomb|TestAnalyze(Attacked|KeepsLittleAside|Functions)|TestNotesProcess_
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/proc $(addprefix ./internal/tool/,ask command homeassistant mcp notion slack webhook)

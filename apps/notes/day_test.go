@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDay: a day's work on 2,000 notes, over the wire of a process: find, sum up, change notes at
+// TestNotesProcess_day: a day's work on 2,000 notes, over the wire of a process: find, sum up, change notes at
 // once, read a page, post, read what others say, reply.
-func TestDay(t *testing.T) {
+func TestNotesProcess_day(t *testing.T) {
 	onStores(t, func(t *testing.T, store string) {
 		vault := t.TempDir()
 		for i := range 2000 {
@@ -101,9 +101,9 @@ func TestDay(t *testing.T) {
 	})
 }
 
-// TestTwoPersons: two persons at once, ten turns each, on one server: no file, answer, token or line of
+// TestNotesProcess_two_persons: two persons at once, ten turns each, on one server: no file, answer, token or line of
 // a log is the other's.
-func TestTwoPersons(t *testing.T) {
+func TestNotesProcess_two_persons(t *testing.T) {
 	onStores(t, func(t *testing.T, store string) {
 		d := startDemo(t, store, "log: {level: debug}\n")
 		people := map[string]string{"petra": "zebrafish", "sebastian": "marmalade"}
@@ -189,9 +189,9 @@ func TestTwoPersons(t *testing.T) {
 	})
 }
 
-// TestNodeClient: a client in another language, written from the specification, works with the
+// TestNotesProcess_node_client: a client in another language, written from the specification, works with the
 // program.
-func TestNodeClient(t *testing.T) {
+func TestNotesProcess_node_client(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -222,9 +222,9 @@ func TestNodeClient(t *testing.T) {
 	}
 }
 
-// TestPageThatOrders: a page tells the model to post. One that obeys is stopped: a person is asked
+// TestNotesProcess_page_that_orders: a page tells the model to post. One that obeys is stopped: a person is asked
 // first, and nothing is posted. A page that is only read is no reason to ask.
-func TestPageThatOrders(t *testing.T) {
+func TestNotesProcess_page_that_orders(t *testing.T) {
 	onStores(t, func(t *testing.T, store string) {
 		own := t.TempDir()
 		mine := filepath.Join(own, "notes")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/app"
@@ -39,7 +40,7 @@ func openVault(d app.ToolDeps) (app.Service, error) {
 		return app.Service{}, d.Mistakes(err)
 	}
 	if info, err := os.Stat(w.Granted.Dir); !d.Check && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()) {
-		return app.Service{}, &app.Off{Why: "there is no folder " + w.Granted.Dir + ": make it, with a folder for each person, or name another in parley.yaml, app: {" + d.App.Name + ": {granted: {dir: ...}}}"}
+		return app.Service{}, &app.Off{Why: "there is no folder " + w.Granted.Dir + ". Make it, with a folder for each person, such as mkdir -p " + filepath.Join(w.Granted.Dir, "ana") + ", or name another in parley.yaml: app: {" + d.App.Name + ": {granted: {dir: /srv/notes}}}"}
 	}
 	return app.Service{Toolset: &vault{w.Granted.Dir, folders}}, nil
 }
