@@ -42,7 +42,7 @@ func (s Subject) approval() parley.Approval {
 	problem := ""
 	if s.Wrong != nil {
 		info := parley.Info(s.Wrong)
-		problem = strings.TrimSpace(info.Message + ". " + info.Hint)
+		problem = strings.TrimSuffix(info.Message+"; "+info.Hint, "; ")
 	}
 	return parley.Approval{Problem: problem, Digest: s.Digest, Kind: s.Kind, Level: s.Level, File: s.File, Name: s.Name, Runs: parley.Cut(s.Runs, maxRuns), Remote: s.Remote, Files: s.Files}
 }

@@ -113,7 +113,7 @@ func TestMCP_of_files(t *testing.T) {
 	if refused.status != 403 || !strings.Contains(string(refused.body), "${ANTHROPIC_API_KEY} is not a variable") {
 		t.Errorf("the approval of what cannot run: %v", refused)
 	}
-	if a := approval(thief); !strings.Contains(a.Problem, "${ANTHROPIC_API_KEY} is not a variable") || !strings.Contains(a.Problem, "workspace_env") {
+	if a := approval(thief); a.Problem != "${ANTHROPIC_API_KEY} is not a variable that files of users and workspaces may use; the operator can list it under workspace_env in app.yaml" {
 		t.Errorf("nobody is told why it cannot run: %+v", a)
 	}
 	if says(thief); started("thief") {
