@@ -107,3 +107,24 @@ type MoveFile struct {
 	To      string `json:"to"`
 	Version Digest `json:"version"` // of the file that is moved
 }
+
+// FileVersion is a version of a file in its history.
+type FileVersion struct {
+	// ID names it: a commit's hash, or the call of a session that made it.
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	// Author and Subject are those of a commit.
+	Author  string `json:"author,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	// Session and Turn made it, if it is not from a commit.
+	Session SessionID `json:"session,omitempty"`
+	Turn    TurnID    `json:"turn,omitempty"`
+	Deleted bool      `json:"deleted,omitempty"` // the file was deleted
+}
+
+// FileHistory is a page of the versions of a file, the newest first. Where the workspace is in a git
+// repository they are commits; elsewhere they are changes by the user's own sessions.
+type FileHistory struct {
+	Versions []FileVersion `json:"versions"`
+	Next     string        `json:"next,omitempty"` // what to ask for next; empty: this is the last page
+}

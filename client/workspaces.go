@@ -77,6 +77,29 @@ func (f Files) Read(ctx context.Context, path string, line int) (parley.FileCont
 	return get[parley.FileContent](ctx, f.c, call{method: http.MethodGet, path: filePath, query: q})
 }
 
+// History lists versions of a file, the newest first: at most 200, or 50 when limit is 0. After is
+// what Next says on the page before.
+func (f Files) History(ctx context.Context, path, after string, limit int) (parley.FileHistory, error) {
+	q := f.query(path)
+	if after != "" {
+		q.Set("after", after)
+	}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return get[parley.FileHistory](ctx, f.c, call{method: http.MethodGet, path: "/v1/workspaces/history", query: q})
+}
+
+// ReadVersion is Read for a version of its history.
+func (f Files) ReadVersion(ctx context.Context, path, id string, line int) (parley.FileContent, error) {
+	q := f.query(path)
+	q.Set("id", id)
+	if line > 0 {
+		q.Set("line", strconv.Itoa(line))
+	}
+	return get[parley.FileContent](ctx, f.c, call{method: http.MethodGet, path: "/v1/workspaces/history/file", query: q})
+}
+
 // Open reads the bytes of a file. The caller closes it.
 func (f Files) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	resp, err := f.c.do(ctx, call{method: http.MethodGet, path: "/v1/workspaces/content", query: f.query(path)})

@@ -20,7 +20,7 @@ func heldBy(operation string) (bytes int, late bool) {
 	switch operation {
 	case "list-turns", "list-interactions", "list-queue", "get-window", "rewind-session":
 		return heldList, false
-	case "read-file":
+	case "read-file", "read-file-version":
 		return heldText, false
 	case "list-files":
 		return heldTree, false
@@ -34,6 +34,7 @@ func heldBy(operation string) (bytes int, late bool) {
 	case "send", "stream-turn", "resume-turn", "retry-turn", "cancel-turn", "answer-interaction", "claim-call", "report-call",
 		"list-commands", "list-app-commands", "list-resources", "list-app-resources", "list-approvals", "decide-approval",
 		"end-session", "delete-session", // and for the end of a write that has started
+		"list-file-versions",                                              // a repository that another process works on
 		"list-providers", "finish-login", "forget-login", "forget-logins": // providers, authorization servers
 		return 0, true
 	}

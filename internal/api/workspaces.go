@@ -59,6 +59,19 @@ type contentInput struct {
 	Inline bool `query:"inline" doc:"Let a browser show it, if it is a picture, sound, video, PDF or plain text. Otherwise it is a file to save."`
 }
 
+type historyInput struct {
+	FileParam
+	After string `query:"after" maxLength:"64" doc:"What next says on the page before."`
+	Limit int    `query:"limit" minimum:"1" maximum:"200" doc:"At most so many; 50 when not given."`
+}
+
+type versionInput struct {
+	FileParam
+	Line  int    `query:"line" minimum:"1" doc:"The first line of the text; 1 when not given."`
+	Lines int    `query:"lines" minimum:"1" doc:"How many lines; all when not given."`
+	ID    string `query:"id" required:"true" maxLength:"64" doc:"The version's id in the history."`
+}
+
 type writeFileInput struct {
 	FileParam
 	Body parley.WriteFile
@@ -197,6 +210,24 @@ func (s *Server) workspaceRoutes() {
 		Description: "There must be no file at the new path; its folders are made. A file that has another version is not moved: the conflict (409) says in current which one it has.",
 	}, func(ctx context.Context, p parley.Principal, in *moveFileInput) (*body[parley.FileInfo], error) {
 		return ok(f.Move(s.at(ctx, p, in.WorkspaceParam), in.Path, in.Body.To, in.Body.Version))
+	})
+	route(s, huma.Operation{
+		OperationID: "list-file-versions", Method: http.MethodGet, Path: "/v1/workspaces/history", Tags: tags, Summary: "List the versions of a file, the newest first",
+		Description: "Where the workspace is in a git repository, these are the commits of its branch that changed the file. Elsewhere they are the changes by your own sessions. The file need not exist any more.",
+	}, func(ctx context.Context, p parley.Principal, in *historyInput) (*body[parley.FileHistory], error) {
+		h, err := inTurn(ctx, s, p, func() (parley.FileHistory, error) {
+			return f.History(ctx, s.at(ctx, p, in.WorkspaceParam), in.Path, in.After, orElse(in.Limit, 50))
+		})
+		h.Versions = some(h.Versions)
+		return ok(h, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "read-file-version", Method: http.MethodGet, Path: "/v1/workspaces/history/file", Tags: tags, Summary: "Read a version of a text file",
+		Description: "As read-file does. What sessions have written is kept for as long as they exist, and up to a limit.",
+	}, func(ctx context.Context, p parley.Principal, in *versionInput) (*body[parley.FileContent], error) {
+		return ok(inTurn(ctx, s, p, func() (parley.FileContent, error) {
+			return f.Version(ctx, s.at(ctx, p, in.WorkspaceParam), in.Path, in.ID, in.Line, in.Lines)
+		}))
 	})
 	binary := map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	route(s, huma.Operation{

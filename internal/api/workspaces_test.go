@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/gitrepo"
 	"github.com/parley-server/parley/internal/userfiles"
 	"github.com/parley-server/parley/internal/workspace"
 )
@@ -56,6 +58,9 @@ func newCabinet(t *testing.T) *cabinet {
 				}
 				_, err := e.App(app)
 				return nil, err
+			},
+			Repo: func(ctx context.Context, at string) (*gitrepo.Repo, error) {
+				return gitrepo.Open(ctx, gitrepo.Options{Dir: at, Private: dir, Remote: gitrepo.None})
 			},
 		})
 		o.Only = func(context.Context) string { return c.only }
@@ -538,5 +543,65 @@ func TestLargeWrites(t *testing.T) {
 	c.ask("PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json")
 	if resp := c.ask("PUT", at("file", "main", "path", "3.md"), big, "Content-Type", "application/json"); resp.StatusCode >= 300 {
 		t.Errorf("then: %s", resp.Status)
+	}
+}
+
+// TestFileHistory: where there is a repository the versions are its commits, of that file alone; elsewhere
+// they are what the user's own sessions have made of it.
+func TestFileHistory(t *testing.T) {
+	t.Parallel()
+	c := newCabinet(t)
+	git := func(args ...string) {
+		t.Helper()
+		run := exec.Command("git", append([]string{"-c", "user.name=Ana", "-c", "user.email=ana@localhost", "-c", "commit.gpgsign=false"}, args...)...)
+		run.Dir = c.vault
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v %s", args, err, out)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	for n, body := range []string{"one", "two", "three"} {
+		c.put(c.vault, "petra/a.md", body)
+		c.put(c.vault, "sebastian/a.md", "heliotrope "+body)
+		git("add", "-A", "petra")
+		git("commit", "-q", "-m", "petra "+body)
+		git("add", "-A")
+		git("commit", "-q", "-m", "heliotrope "+encoded(t, n))
+	}
+	history := func(ws string, pairs ...string) (h parley.FileHistory) {
+		t.Helper()
+		c.call(200, &h, "GET", at("history", ws, append(pairs, "path", "a.md")...), "")
+		return h
+	}
+	all := history("shared/petra")
+	var subjects []string
+	for _, v := range all.Versions {
+		subjects = append(subjects, v.Subject)
+	}
+	if diff := cmp.Diff([]string{"petra three", "petra two", "petra one"}, subjects); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := history("shared/petra", "limit", "2"); len(got.Versions) != 2 || got.Next != got.Versions[1].ID || history("shared/petra", "after", got.Next).Versions[0] != all.Versions[2] {
+		t.Errorf("by pages: %+v", got)
+	}
+	var then parley.FileContent
+	c.call(200, &then, "GET", at("history/file", "shared/petra", "path", "a.md", "id", all.Versions[2].ID), "")
+	if then.Text == nil || *then.Text != "one" || then.Version != files.VersionOf([]byte("one")) || then.Path != "a.md" {
+		t.Errorf("the first: %+v", then)
+	}
+	for _, path := range []string{"../sebastian/a.md", ".", ".git/config"} {
+		for _, op := range []string{"history", "history/file"} {
+			if resp := c.ask("GET", at(op, "shared/petra", "path", path, "id", all.Versions[0].ID), ""); resp.StatusCode != 400 && resp.StatusCode != 403 {
+				t.Errorf("%s of %s: %s", op, path, resp.Status)
+			}
+		}
+	}
+	c.refusal(404, "GET", at("history/file", "shared/petra", "path", "b.md", "id", all.Versions[0].ID), "")
+	c.refusal(404, "GET", at("history/file", "shared/petra", "path", "a.md", "id", "HEAD"), "")
+	c.refusal(404, "GET", at("history", "shared/sebastian", "path", "a.md"), "")
+
+	c.write(201, "main", "a.md", "by hand", "")
+	if got := history("main"); len(got.Versions) != 0 || got.Next != "" {
+		t.Errorf("without a repository, and no session: %+v", got)
 	}
 }

@@ -43,15 +43,21 @@ func (f *Files) Read(at At, name string, line, lines int) (c parley.FileContent,
 	if err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 		_, err = file.Seek(0, io.SeekStart)
 	}
-	part := window{first: max(line, 1), most: lines, valid: true}
-	sum := sha256.New()
-	if err == nil {
-		c.Size, err = io.Copy(io.MultiWriter(sum, &part), file)
-	}
 	if err != nil {
 		return c, parley.Errorf(parley.CodeUnavailable, "read %s: %w", c.Path, cause(err))
 	}
-	c.Version, c.MediaType = parley.Digest(hex.EncodeToString(sum.Sum(nil))), mediaType(c.Path, start[:n])
+	return content(c, file, start[:n], line, lines)
+}
+
+// content fills in what r has, which begins with start.
+func content(c parley.FileContent, r io.Reader, start []byte, line, lines int) (parley.FileContent, error) {
+	part := window{first: max(line, 1), most: lines, valid: true}
+	sum := sha256.New()
+	var err error
+	if c.Size, err = io.Copy(io.MultiWriter(sum, &part), r); err != nil {
+		return c, parley.Errorf(parley.CodeUnavailable, "read %s: %w", c.Path, cause(err))
+	}
+	c.Version, c.MediaType = parley.Digest(hex.EncodeToString(sum.Sum(nil))), mediaType(c.Path, start)
 	if !part.text() {
 		return c, nil
 	}

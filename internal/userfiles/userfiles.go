@@ -1,5 +1,5 @@
 // Package userfiles is what users do by themselves with the files of their workspaces, without an
-// agent: list, read, write, move and delete them.
+// agent: list, read, write, move and delete them, and look at earlier versions.
 //
 // Another user's workspace is not found. What a path may say and reaches is decided by package
 // files: no link is followed, and nothing of .git is read or changed. A change states the version
@@ -19,10 +19,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/gitrepo"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -34,17 +37,30 @@ type Options struct {
 	Apps    func() []string                                    // those that are served
 	Folders func(app string) (f *workspace.Folders, err error) // nil: the app has no workspaces
 	Now     func() time.Time                                   // nil: time.Now
+
+	// Repo opens the repository in a folder; its error is [gitrepo.ErrNone] if there is none. Nil:
+	// there are no repositories.
+	Repo func(ctx context.Context, dir string) (*gitrepo.Repo, error)
+	// Checkpoints and Session tell what sessions of users have changed. Nil: nothing is known of
+	// them.
+	Checkpoints func() *checkpoint.Store
+	Session     func(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 }
 
 // Files are the files of all users' workspaces.
-type Files struct{ o Options }
+type Files struct {
+	o Options
+
+	mu    sync.Mutex
+	repos map[string]*opened // by folder
+}
 
 // New makes a Files.
 func New(o Options) *Files {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Files{o}
+	return &Files{o: o, repos: map[string]*opened{}}
 }
 
 // At is a workspace of an app, and who asks.

@@ -82,6 +82,58 @@ func TestServed(t *testing.T) {
 	}
 }
 
+// TestHistoryOfSessions: a user finds over the API what the user's sessions have made of a file. Other files
+// and workspaces have a history of their own.
+func TestHistoryOfSessions(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  rules: [{verdict: allow, effect: write}]\n")
+	chat := s.Session("vault")
+	put(t, dir, "a.md", "old")
+	chat.Send("write a.md") // new
+	f := s.Files("vault", "main")
+	now, err := f.Read(t.Context(), "a.md", 0)
+	if err != nil || *now.Text != "new" {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	mine := "mine"
+	if _, err := f.Write(t.Context(), "a.md", parley.WriteFile{Text: &mine, Version: now.Version}); err != nil {
+		t.Fatal(err)
+	}
+	if got := chat.Send("write a.md"); got.Response.Message != "a.md was written." { // the script reads it again
+		t.Fatalf("%+v", got)
+	}
+	all, err := f.History(t.Context(), "a.md", "", 0)
+	if err != nil || len(all.Versions) != 2 || all.Next != "" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for n, v := range all.Versions {
+		got, err := f.ReadVersion(t.Context(), "a.md", v.ID, 0)
+		if v.Session != chat.ID || v.Turn == "" || v.At.IsZero() || err != nil && n == 0 || n == 0 && *got.Text != "new" {
+			t.Errorf("%d: %+v, %+v, %v", n, v, got, err)
+		}
+	}
+	// A page of one, and then the rest.
+	first, err := f.History(t.Context(), "a.md", "", 1)
+	if err != nil || len(first.Versions) != 1 || first.Next != all.Versions[0].ID {
+		t.Errorf("%+v, %v", first, err)
+	}
+	if rest, err := f.History(t.Context(), "a.md", first.Next, 1); err != nil || len(rest.Versions) != 1 || rest.Versions[0] != all.Versions[1] || rest.Next != "" {
+		t.Errorf("%+v, %v", rest, err)
+	}
+	if other, err := f.History(t.Context(), "b.md", "", 0); err != nil || len(other.Versions) != 0 {
+		t.Errorf("%+v, %v", other, err)
+	}
+	if _, err := s.CreateWorkspace(t.Context(), parley.CreateWorkspace{App: "vault", Name: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := s.Files("vault", "other").History(t.Context(), "a.md", "", 0); err != nil || len(other.Versions) != 0 {
+		t.Errorf("in another workspace: %+v, %v", other, err)
+	}
+	if _, err := s.Files("vault", "other").ReadVersion(t.Context(), "a.md", all.Versions[0].ID, 0); parley.CodeOf(err) != parley.CodeNotFound {
+		t.Errorf("in another workspace: %v", err)
+	}
+}
+
 // TestRules: a rule is about the file that is reached, however its path is written.
 func TestRules(t *testing.T) {
 	t.Parallel()

@@ -715,6 +715,24 @@ export interface FileInfo {
   media_type: string; // what its content is sent as
 }
 
+/** FileHistory is a page of the versions of a file, the newest first. Where the workspace is in a git
+ * repository they are commits; elsewhere they are changes by the user's own sessions. */
+export interface FileHistory {
+  versions: FileVersion[] | null;
+  next?: string; // what to ask for next; empty: this is the last page
+}
+
+/** FileVersion is a version of a file in its history. */
+export interface FileVersion {
+  id: string;
+  at: string;
+  author?: string;
+  subject?: string;
+  session?: SessionID;
+  turn?: TurnID;
+  deleted?: boolean; // the file was deleted
+}
+
 /** WriteFile is the new content of a file: a text, or any bytes. */
 export interface WriteFile {
   text?: string;
