@@ -9,7 +9,8 @@ import (
 
 // ranThen reports whether the question is whether one ran in a period that it names.
 func ranThen(q *ask, flat string) bool {
-	return q.when.tool != "" && q.when.tool != "now" && routineRan.MatchString(flat) && !routineDoes.MatchString(flat)
+	did := re(`\bwhat did (?:all )?(?:the |our |my )?(?:automations|routines|scripts|scenes) do\b`).MatchString(flat)
+	return q.when.tool != "" && q.when.tool != "now" && (did || routineRan.MatchString(flat) && !routineDoes.MatchString(flat))
 }
 
 // runs returns when routines ran in the period of the question, by id. One logbook has them all.

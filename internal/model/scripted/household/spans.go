@@ -51,7 +51,7 @@ func (u *turn) lengths(es []entity, hits, all []change, last time.Time, said str
 			is := hits[0].of(es)
 			often := ""
 			if n > 1 {
-				often = ", in " + count(n) + " times"
+				often = ", on " + count(n) + " occasions"
 			}
 			a.say("%s was %s for %s %s%s.", upper(e.the()), is.told(), took(sum), said, often)
 		}
