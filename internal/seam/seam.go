@@ -272,6 +272,9 @@ type Run struct {
 	// ReadOnly says that nothing in the workspace may be changed. Calls of tools that only
 	// edit it do not come here then.
 	ReadOnly bool
+	// Direct says that the call was made by itself, in a session of its own. What its caller
+	// did before is in other sessions.
+	Direct bool
 	// Mode is the session's permission mode, and Modes are those that it offers.
 	Mode  parley.PermissionMode
 	Modes []parley.PermissionMode

@@ -28,7 +28,7 @@ func (t *Toolset) current(ctx context.Context, r seam.Run, tree files.Tree, name
 		return nil, "", err
 	}
 	was = files.VersionOf(body)
-	seen, ok, err := t.checks().Seen(ctx, r.Session, name)
+	seen, ok, err := t.seen(ctx, r, name)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -106,6 +106,9 @@ func (t *Toolset) edit(ctx context.Context, r seam.Run, tree files.Tree) (edit, 
 	case n > 1 && !in.All:
 		return e, wrong("old_string is in %s %d times. Add lines around it until it is there once, or set replace_all", name, n)
 	default:
+		if size := int64(len(old)) + int64(n)*int64(len(after)-len(before)); size > files.MaxFile { // before it is made
+			return e, parley.Errorf(parley.CodeTooLarge, "%s would have %d MB; the limit is %d MB", name, size>>20, int64(files.MaxFile)>>20)
+		}
 		e.body = bytes.ReplaceAll(old, []byte(before), []byte(after))
 		e.said = fmt.Sprintf("%s was changed in %d places.", name, n)
 		if n == 1 {
@@ -164,10 +167,11 @@ func saved(e edit, after files.Version) parley.FileSaved {
 	}
 	// Only what lies between the first and the last difference is compared, so a small change of
 	// a large file takes no time.
-	oldLines, newLines, skipped := between(string(e.old), string(e.body))
-	if len(oldLines)+len(newLines) > maxDiffInput {
+	before, now, skipped := between(e.old, e.body)
+	if len(before)+len(now) > maxDiffInput {
 		return s
 	}
+	oldLines, newLines := string(before), string(now)
 	d, err := udiff.ToUnifiedDiff("a/"+e.path, "b/"+e.path, oldLines, udiff.Strings(oldLines, newLines), 3)
 	if err != nil {
 		return s
@@ -192,13 +196,13 @@ func saved(e edit, after files.Version) parley.FileSaved {
 
 // between cuts the lines that two texts have in common at the beginning and at the end, except for
 // three on each side. skipped is how many were cut at the beginning.
-func between(a, b string) (string, string, int) {
+func between(a, b []byte) (x, y []byte, skipped int) {
 	start, n := 0, min(len(a), len(b))
 	for start < n && a[start] == b[start] {
 		start++
 	}
 	for range 4 {
-		if start = strings.LastIndexByte(a[:start], '\n'); start < 0 {
+		if start = bytes.LastIndexByte(a[:start], '\n'); start < 0 {
 			break
 		}
 	}
@@ -210,7 +214,7 @@ func between(a, b string) (string, string, int) {
 	tail := a[len(a)-end:]
 	keep := 0
 	for range 4 {
-		i := strings.IndexByte(tail[keep:], '\n')
+		i := bytes.IndexByte(tail[keep:], '\n')
 		if i < 0 {
 			keep = len(tail)
 			break
@@ -218,5 +222,5 @@ func between(a, b string) (string, string, int) {
 		keep += i + 1
 	}
 	end -= keep
-	return a[start : len(a)-end], b[start : len(b)-end], strings.Count(a[:start], "\n")
+	return a[start : len(a)-end], b[start : len(b)-end], bytes.Count(a[:start], []byte("\n"))
 }

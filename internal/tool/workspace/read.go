@@ -41,35 +41,43 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 	if err != nil {
 		return refused(err), nil
 	}
-	// The version is remembered even if only a part was read: models expect that of this tool.
-	if err := t.checks().Saw(ctx, r.Session, name, files.VersionOf(body)); err != nil {
-		return refused(err), nil
+	res, seen := show(r, name, body, in.Offset, in.Limit)
+	if seen { // also if only a part was read: models expect that of this tool
+		if err := t.saw(ctx, r, name, files.VersionOf(body)); err != nil {
+			return refused(err), nil
+		}
 	}
+	return res, nil
+}
+
+// show is the result of a Read. seen is false if nothing of the file could be shown.
+func show(r seam.Run, name string, body []byte, offset, limit int) (res parley.ToolResult, seen bool) {
 	kind := http.DetectContentType(body)
 	switch {
 	case strings.HasPrefix(kind, "image/"):
-		return image(r, name, kind, body), nil
+		res = image(r, name, kind, body)
+		return res, res.Outcome != parley.OutcomeError
 	case strings.EqualFold(path.Ext(name), ".ipynb"):
 		text, err := cells(body)
 		if err != nil {
-			return refused(wrong("%s is not a notebook: %v", name, err)), nil
+			return refused(wrong("%s is not a notebook: %v", name, err)), false
 		}
-		return parley.ToolResult{Output: text}, nil
+		return parley.ToolResult{Output: text}, true
 	case binary(body):
-		return refused(wrong("%s is not text (%s), so it cannot be shown", name, kind)), nil
+		return refused(wrong("%s is not text (%s), so it cannot be shown", name, kind)), false
 	case len(body) == 0:
-		return parley.ToolResult{Output: "(" + name + " is empty.)"}, nil
+		return parley.ToolResult{Output: "(" + name + " is empty.)"}, true
 	}
-	first := max(in.Offset, 1)
+	first := max(offset, 1)
 	start, ok := lineAt(body, first)
 	if !ok {
-		return refused(wrong("%s has %d lines; line %d is beyond its end", name, lines(body), first)), nil
+		return refused(wrong("%s has %d lines; line %d is beyond its end", name, lines(body), first)), true
 	}
-	text, shown, more := numbered(body[start:], first, cmp.Or(max(in.Limit, 0), maxLines), maxReadText)
+	text, shown, more := numbered(body[start:], first, cmp.Or(max(limit, 0), maxLines), maxReadText)
 	if more {
 		text += fmt.Sprintf("\n(%s has %d lines; these are %d to %d. Read more with offset %d.)", name, lines(body), first, first+shown-1, first+shown)
 	}
-	return parley.ToolResult{Output: text}, nil
+	return parley.ToolResult{Output: text}, true
 }
 
 // image keeps an image as an artifact.

@@ -28,7 +28,7 @@ const (
 	maxGlobbed = 100      // files of one Glob
 	maxGrepped = 250      // lines or files of one Grep, unless it asks for others
 	maxHits    = 8 << 20  // bytes of matches that a Grep collects
-	maxGrepIn  = 10 << 20 // larger files are not searched
+	maxGrepIn  = 10 << 20 // larger files are not searched, and the result says so
 )
 
 // glob finds files by name.
@@ -141,10 +141,11 @@ type query struct {
 	whole *regexp.Regexp // matches every text with a line that re matches; nil: not known
 	wants func(name string) bool
 	from  string
+	large *passed // files that are too large to be searched
 }
 
 func (in grepInput) query() (q query, hidden bool, err error) {
-	q = query{grepInput: in}
+	q = query{grepInput: in, large: &passed{}}
 	if q.from, err = files.Clean(in.Path); err != nil {
 		return q, false, err
 	}
@@ -228,7 +229,7 @@ func (t *Toolset) grep(ctx context.Context, r seam.Run, root *os.Root) (parley.T
 	if err != nil {
 		return refused(err), nil
 	}
-	return parley.ToolResult{Output: q.result(found, cut)}, nil
+	return parley.ToolResult{Output: q.result(found, cut) + q.large.said()}, nil
 }
 
 // search searches a file, or the files of a folder on all processors at once. cut says that it
@@ -241,6 +242,10 @@ func (q query) search(ctx context.Context, root *os.Root, hidden bool, rg ripgre
 		f, info, err := tree.Open(q.from)
 		if err != nil {
 			return nil, false, err
+		}
+		if info.Size > maxGrepIn {
+			_ = f.Close()
+			return nil, false, parley.Errorf(parley.CodeTooLarge, "%s has more than %d MB, so it cannot be searched", info.Path, maxGrepIn>>20).WithHint("read parts of it with Read")
 		}
 		q.Path = q.from
 		if h := q.file(f, info.Path, nil); h != nil {
@@ -312,7 +317,11 @@ func (q query) search(ctx context.Context, root *os.Root, hidden bool, rg ripgre
 func (q query) file(f *os.File, name string, buf *[]byte) *hits {
 	defer f.Close() //nolint:errcheck // nothing was written
 	fi, err := f.Stat()
-	if err != nil || fi.Size() > maxGrepIn {
+	switch {
+	case err != nil:
+		return nil
+	case fi.Size() > maxGrepIn:
+		q.large.add(name)
 		return nil
 	}
 	var own []byte

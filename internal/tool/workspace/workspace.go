@@ -7,7 +7,11 @@
 // the result goes to the log. So after a crash at any point [Toolset.Reconcile]
 // knows from the checkpoint and the file whether the change was made.
 //
-// A file is changed only if the session has read the version that it has now, or made it itself.
+// A file is changed only if the session has read the version that it has now, or made it itself. For
+// a direct call, which has a session of its own, it is enough that another direct call of the same
+// user has.
+//
+// Searches, and calls that hold a large file in memory, take turns.
 package workspace
 
 import (
@@ -23,6 +27,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/checkpoint"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -39,8 +44,10 @@ type Options struct {
 
 // Toolset is the tools. It is safe for concurrent use.
 type Toolset struct {
-	o  Options
-	rg ripgrep
+	o     Options
+	rg    ripgrep
+	turns *fair.Turns
+	shown shown
 
 	mu      sync.Mutex
 	running map[parley.CallID]bool
@@ -58,7 +65,7 @@ func New(o Options) *Toolset {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	t := &Toolset{o: o, running: map[parley.CallID]bool{}}
+	t := &Toolset{o: o, turns: newTurns(), running: map[parley.CallID]bool{}}
 	if !o.NoRipgrep {
 		t.rg = findRipgrep()
 	}
@@ -120,6 +127,15 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return refused(err), nil
 	}
 	tree := files.Of(root)
+	if Changes(r.Name) {
+		t.begin(r.Call)
+		defer t.over(r.Call)
+	}
+	leave, err := t.turn(ctx, r, tree)
+	if err != nil {
+		return failed(err)
+	}
+	defer leave()
 	switch r.Name {
 	case "Read":
 		return t.read(ctx, r, tree)
@@ -170,8 +186,6 @@ func (t *Toolset) change(ctx context.Context, r seam.Run, tree files.Tree) (parl
 	if r.ReadOnly {
 		return refused(parley.Errorf(parley.CodeForbidden, "the workspace is read-only")), nil
 	}
-	t.begin(r.Call)
-	defer t.over(r.Call)
 	plan := map[string]func(context.Context, seam.Run, files.Tree) (edit, error){"Write": t.write, "Edit": t.edit, "NotebookEdit": t.notebook}[r.Name]
 	e, err := plan(ctx, r, tree)
 	if err != nil {
@@ -191,6 +205,9 @@ func (t *Toolset) change(ctx context.Context, r seam.Run, tree files.Tree) (parl
 	}
 	if err := t.checks().End(ctx, r.Session, rec); err != nil {
 		return parley.ToolResult{}, err // the file shows that it was made
+	}
+	if r.Direct {
+		t.shown.note(placeOf(r, e.path), rec.After)
 	}
 	return parley.ToolResult{Output: e.said, Saved: []parley.FileSaved{saved(e, rec.After)}}, nil
 }
