@@ -150,6 +150,7 @@ func live(t *testing.T, f func(g *rig), change ...func(*turncommit.Options)) {
 		})
 		g.Rig = enginetest.New(t, follows, app, func(o *engine.Options) {
 			log := slog.New(slog.DiscardHandler)
+			o.Files = made{}
 			box, err := toolbox.New([]seam.Toolset{
 				workspace.New(workspace.Options{Checkpoints: func() *checkpoint.Store { return checks }, Requested: func(ctx context.Context, r seam.Run) { g.commits.Ready(ctx, r) }}), pages{g},
 			}, toolbox.Options{Logger: log})

@@ -200,9 +200,11 @@ func (w *worker) ends(s *session, t *turn, e parley.Event, status string) {
 // outside makes the job of an event that changed files outside of any turn, such as a rewind.
 func (w *worker) outside(s *session, e parley.Event) {
 	var d struct {
-		Files []struct{ Path string } `json:"files"`
+		Files  []struct{ Path string } `json:"files"`
+		Turn   parley.TurnID           `json:"turn"`
+		Undoes int64                   `json:"undoes"`
 	}
-	if e.Data == nil || json.Unmarshal(e.Data, &d) != nil || len(d.Files) == 0 || e.Type == "session.rewinding" {
+	if e.Data == nil || json.Unmarshal(e.Data, &d) != nil || len(d.Files) == 0 {
 		return
 	}
 	paths := map[string]bool{}
@@ -212,8 +214,11 @@ func (w *worker) outside(s *session, e parley.Event) {
 		}
 	}
 	subject := string(e.Type)
-	if e.Type == "session.rewound" {
-		subject = "Rewind: files as they were before"
+	switch {
+	case e.Type == "session.rewound" && d.Undoes != 0:
+		subject = "Undo a rewind"
+	case e.Type == "session.rewound":
+		subject = "Rewind to before turn " + string(d.Turn)
 	}
 	w.put(job{key: "Parley-Event", value: fmt.Sprintf("%s:%d", s.id, e.Seq), session: s.id, folder: s.folder, subject: subject, paths: paths, at: e.Time})
 }
