@@ -205,6 +205,18 @@ func TestTools(t *testing.T) {
 	})
 }
 
+// TestManyFiles: of an answer with many files a few are kept, and the model is not told of each of the
+// others.
+func TestManyFiles(t *testing.T) {
+	everyWay(t, func(t *testing.T, r *rig) {
+		res := r.call("files", in{"n": 5000})
+		r.want(res, parley.OutcomeOK, "image9.png, 3 bytes of image/png, was not kept: a call may keep 8 files\n4991 more files were not kept.")
+		if len(res.Files) != 8 || len(res.Output) > 1000 {
+			t.Errorf("%d files, and %d bytes about them", len(res.Files), len(res.Output))
+		}
+	})
+}
+
 // TestFlood: a server that sends too many messages is read only as fast as they can be handled, and
 // its answer still arrives.
 func TestFlood(t *testing.T) {

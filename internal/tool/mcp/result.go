@@ -20,8 +20,18 @@ import (
 func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parley.ToolResult {
 	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	var parts []string
+	lost := 0 // files that were not kept; the model is told why of the first one
 	for i, c := range res.Content {
-		parts = append(parts, t.content(r, i, c))
+		text, isLost := t.content(r, i, c)
+		if isLost {
+			lost++
+		}
+		if lost < 2 || !isLost {
+			parts = append(parts, text)
+		}
+	}
+	if lost > 1 {
+		parts = append(parts, fmt.Sprintf("%d more files were not kept.", lost-1))
 	}
 	done.Output = strings.Join(parts, "\n")
 	structured, err := json.Marshal(res.StructuredContent)
@@ -47,31 +57,31 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 	return done
 }
 
-// content returns one part of an answer as text.
-func (t *Toolset) content(r seam.Run, n int, c sdk.Content) string {
+// content returns one part of an answer as text. lost: it is a file that was not kept.
+func (t *Toolset) content(r seam.Run, n int, c sdk.Content) (text string, lost bool) {
 	switch c := c.(type) {
 	case *sdk.TextContent:
-		return strings.ToValidUTF8(c.Text, "\uFFFD")
+		return strings.ToValidUTF8(c.Text, "\uFFFD"), false
 	case *sdk.ImageContent:
 		return kept(r, fmt.Sprintf("image%d", n+1), c.MIMEType, c.Data)
 	case *sdk.AudioContent:
 		return kept(r, fmt.Sprintf("audio%d", n+1), c.MIMEType, c.Data)
 	case *sdk.ResourceLink:
-		return t.o.clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown)
+		return t.o.clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown), false
 	case *sdk.EmbeddedResource:
 		if c.Resource == nil {
-			return "(an empty resource)"
+			return "(an empty resource)", false
 		}
 		if c.Resource.Blob != nil {
 			return kept(r, path.Base(t.o.clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
 		}
-		return t.o.clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD")
+		return t.o.clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD"), false
 	}
-	return "(content of an unknown kind)"
+	return "(content of an unknown kind)", false
 }
 
 // kept stores a file as an artifact and returns a sentence about it.
-func kept(r seam.Run, name, kind string, body []byte) string {
+func kept(r seam.Run, name, kind string, body []byte) (says string, lost bool) {
 	kind, params, err := mime.ParseMediaType(kind)
 	if err != nil {
 		kind, params = "application/octet-stream", nil
@@ -80,7 +90,7 @@ func kept(r seam.Run, name, kind string, body []byte) string {
 		name += exts[0]
 	}
 	if err := r.Keep(seam.File{Name: name, MediaType: mime.FormatMediaType(kind, params), Body: body}); err != nil {
-		return fmt.Sprintf("%s, %d bytes of %s, was not kept: %s", name, len(body), kind, err)
+		return fmt.Sprintf("%s, %d bytes of %s, was not kept: %s", name, len(body), kind, err), true
 	}
-	return fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", name, len(body), kind)
+	return fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", name, len(body), kind), false
 }

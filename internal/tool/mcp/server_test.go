@@ -98,7 +98,14 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 	add("fail", nil, func(context.Context, *sdk.CallToolRequest, in) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "no such customer"}}}, nil
 	})
-	add("files", read, func(context.Context, *sdk.CallToolRequest, in) (*sdk.CallToolResult, error) {
+	add("files", read, func(_ context.Context, _ *sdk.CallToolRequest, in in) (*sdk.CallToolResult, error) {
+		if n, _ := in["n"].(float64); n > 0 {
+			var many []sdk.Content
+			for range int(n) {
+				many = append(many, &sdk.ImageContent{Data: []byte("PNG"), MIMEType: "image/png"})
+			}
+			return &sdk.CallToolResult{Content: many}, nil
+		}
 		return &sdk.CallToolResult{Content: []sdk.Content{
 			&sdk.TextContent{Text: "a picture"}, &sdk.ImageContent{Data: []byte("PNG"), MIMEType: "image/png"},
 			&sdk.ResourceLink{URI: "test://a", Name: "a"},
