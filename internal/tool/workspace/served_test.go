@@ -150,6 +150,82 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestModes: what each mode lets a change of a file do, in one session whose mode is changed again and
+// again. What agents and servers are set up with is confirmed in every mode, and a deny holds in
+// every mode.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	s, dir := vault(t, "  modes: [acceptEdits, plan, bypassPermissions]\n  rules: [{verdict: deny, tool: 'Write(private/*)', reason: it is private}]\n")
+	chat := s.Session("vault")
+	n := 0
+	for _, c := range []struct {
+		mode            parley.PermissionMode
+		file            string
+		waits, denied   bool
+		kind            parley.InteractionKind
+		choices         int
+		allowForSession bool
+	}{
+		{mode: parley.ModeDefault, file: "a.md", waits: true, kind: parley.KindPermission, choices: 3},
+		{mode: parley.ModeAcceptEdits, file: "b.md"},
+		{mode: parley.ModeAcceptEdits, file: "sub/../c.md"},
+		{mode: parley.ModeAcceptEdits, file: ".mcp.json", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: "x/.claude/settings.json", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: ".agents/skills/a/SKILL.md", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: "./AGENTS.md", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: "notes/../claude.md", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: "{dir}/CLAUDE.md", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeAcceptEdits, file: "x/../private/a.md", denied: true},
+		{mode: parley.ModeAcceptEdits, file: "{dir}/private/a.md", denied: true},
+		{mode: parley.ModePlan, file: "d.md", denied: true},
+		{mode: parley.ModePlan, file: "CLAUDE.md", denied: true},
+		{mode: parley.ModeBypassPermissions, file: "e.md"},
+		{mode: parley.ModeBypassPermissions, file: ".mcp.json", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeBypassPermissions, file: "private/a.md", denied: true},
+		{mode: parley.ModeDefault, file: "f.md", waits: true, kind: parley.KindPermission, choices: 3, allowForSession: true},
+		{mode: parley.ModeDefault, file: "f.md"}, // it was allowed for the session
+		{mode: parley.ModeDefault, file: "AGENTS.md", waits: true, kind: parley.KindConfirmation, choices: 2},
+		{mode: parley.ModeDefault, file: "private/f.md", denied: true},
+	} {
+		n++
+		if _, err := s.UpdateSession(t.Context(), chat.ID, parley.UpdateSession{Mode: &c.mode}); err != nil {
+			t.Fatal(err)
+		}
+		file := strings.Replace(c.file, "{dir}", dir, 1)
+		got := chat.Send("write " + file)
+		if (got.Status == parley.StatusWaiting) != c.waits {
+			t.Fatalf("%d: %s in %s: %+v %+v", n, file, c.mode, got.Status, got.Response)
+		}
+		if c.waits {
+			open := chat.Open()
+			if len(open) != 1 || open[0].Kind != c.kind || len(open[0].Choices) != c.choices {
+				t.Fatalf("%d: %s in %s: open is %+v", n, file, c.mode, open)
+			}
+			choice := parley.ChoiceDeny
+			if c.allowForSession {
+				choice = parley.ChoiceAllowSession
+			}
+			chat.Answer(choice)
+			continue
+		}
+		said := got.Response.Message // in plan mode the model is not offered the tool
+		if (strings.Contains(said, "not allowed") || strings.Contains(said, "nothing is changed")) != c.denied {
+			t.Errorf("%d: %s in %s: %s", n, file, c.mode, got.Response.Message)
+		}
+	}
+	var made []string
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		made = append(made, e.Name())
+	}
+	if got, want := strings.Join(made, " "), "b.md c.md e.md f.md"; got != want {
+		t.Errorf("in the end there are %s, want %s", got, want)
+	}
+}
+
 // TestGuarded: what decides what agents are told, or what runs, is confirmed each time.
 func TestGuarded(t *testing.T) {
 	t.Parallel()
