@@ -87,7 +87,7 @@ function Further({ file: f }: { file: FileContent }) {
       {`Lines 1 to ${count((f.next_line ?? 1) - 1)} of ${count(f.lines ?? 0)} are shown.${state === "failed" ? " The next could not be read." : ""}`}
       <Button
         kind="quiet"
-        className="h-8!"
+        className="h-8! [@media(pointer:coarse)]:h-11!"
         busy={state === "reading"}
         onClick={() => {
           setState("reading");

@@ -16,6 +16,9 @@ import { useFiles, useFilesState } from "./use-files.ts";
 
 const EditPane = lazily(() => import("./EditPane.tsx"));
 
+/** A button that fits into the header, and is as high as a finger needs on a touch screen. */
+const low = "h-8! [@media(pointer:coarse)]:h-11!";
+
 /** The open file, beside the chat or over it. */
 export default function FilePanel({ onClose }: { onClose(): void }) {
   const files = useFiles();
@@ -88,35 +91,37 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
         <span role="status" className="text-xs text-text-muted empty:hidden">
           {said}
         </span>
-        {draft ? (
-          <>
-            {viewed && (
-              <Button kind="quiet" className="h-8!" onClick={() => setSource(!source)}>
-                {source ? "Edit" : "Preview"}
+        <div className="flex items-center gap-1 empty:hidden max-sm:order-last max-sm:w-full max-sm:justify-end max-sm:pt-1">
+          {draft ? (
+            <>
+              {viewed && (
+                <Button kind="quiet" className={low} onClick={() => setSource(!source)}>
+                  {source ? "Edit" : "Preview"}
+                </Button>
+              )}
+              <Button kind="accent" className={low} busy={draft.saving || !changed} title="Save (Ctrl+S)" onClick={() => void save()}>
+                {draft.saving ? "Saving…" : "Save"}
               </Button>
-            )}
-            <Button kind="accent" className="h-8!" busy={draft.saving || !changed} title="Save (Ctrl+S)" onClick={() => void save()}>
-              {draft.saving ? "Saving…" : "Save"}
-            </Button>
-            <Button kind="quiet" className="h-8!" onClick={done}>
-              {changed ? "Discard…" : "Done"}
-            </Button>
-          </>
-        ) : (
-          <>
-            {viewed && (
-              <Button kind="quiet" className="h-8!" onClick={() => setSource(!source)}>
-                {source ? "View" : "Source"}
+              <Button kind="quiet" className={low} onClick={done}>
+                {changed ? "Discard…" : "Done"}
               </Button>
-            )}
-            {editable && doc.state === "read" && (
-              <Button kind="quiet" className="h-8!" onClick={() => (setSource(false), files.edit())}>
-                <Pencil size={14} />
-                Edit
-              </Button>
-            )}
-          </>
-        )}
+            </>
+          ) : (
+            <>
+              {viewed && (
+                <Button kind="quiet" className={low} onClick={() => setSource(!source)}>
+                  {source ? "View" : "Source"}
+                </Button>
+              )}
+              {editable && doc.state === "read" && (
+                <Button kind="quiet" className={low} onClick={() => (setSource(false), files.edit())}>
+                  <Pencil size={14} />
+                  Edit
+                </Button>
+              )}
+            </>
+          )}
+        </div>
         {file && (
           <Menu label={`Actions for ${nameOf(path)}`} icon={<Dots size={16} />}>
             <MenuItem icon={<Download size={16} />} onSelect={download}>
