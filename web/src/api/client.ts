@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 import { errorInPageWords } from "./words.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
@@ -298,6 +298,8 @@ export interface Client {
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
+  /** Takes a session back, or with preview says what that would do. */
+  rewind(session: string, request: RewindRequest, key: string): Promise<RewindResult>;
   /** Everything that waits for an answer, over all sessions, oldest first. */
   interactions(signal?: AbortSignal): Promise<InteractionRow[]>;
   /** The first answer counts; a later one is a conflict. */
@@ -316,6 +318,16 @@ export interface Client {
   request(method: string, path: string, options?: RequestOptions): Promise<unknown>;
   /** The bytes at an address of the API. */
   download(path: string, signal?: AbortSignal): Promise<Blob>;
+}
+
+export interface RewindRequest {
+  /** To before the message of this turn. */
+  turn?: string;
+  /** To before this session.rewound event, in place of turn. */
+  undo?: number;
+  what?: RewindWhat;
+  preview?: boolean;
+  expected_version?: number;
 }
 
 export interface RequestOptions {
@@ -440,6 +452,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       })) as TurnInfo,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
+    rewind: async (session, request, key) => (await call("POST", `v1/sessions/${id(session)}/rewind`, { body: request, ...(!request.preview && { key }) })) as RewindResult,
     resume: async (turn) => void (await call("POST", `v1/turns/${id(turn)}/resume`)),
     interactions: async (signal) => {
       const rows: InteractionRow[] = [];

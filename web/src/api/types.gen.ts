@@ -746,6 +746,30 @@ export interface MoveFile {
   version: Digest; // of the file that is moved
 }
 
+/** RewindResult is what a rewind did, or in a preview what it would do. */
+export interface RewindResult extends Rewind {
+  session_id: SessionID;
+  seq?: number; // the number of its session.rewound event, which undoes it; 0 in a preview
+  version: number; // of the session; for expected_version after a preview
+  message?: string; // the message that it goes back to
+  turns: RewoundTurn[] | null; // taken back, the oldest first
+  turns_more?: number;
+  back?: RewoundTurn[]; // brought back, the oldest first
+  back_more?: number;
+  files: FileRewound[] | null; // changed after that point, first those that are left
+  files_more?: number;
+  effects: EffectLeft[] | null; // done after that point, and not undone
+  effects_more?: number;
+}
+
+/** RewoundTurn is a turn that a rewind takes back or brings back. */
+export interface RewoundTurn {
+  id: TurnID;
+  message: string; // at most 200 characters
+  status: TurnStatus;
+  at: string;
+}
+
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
  * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {

@@ -1,14 +1,21 @@
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Suspense, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
+import { Button } from "../ui/button.tsx";
+import { lazily } from "../ui/lazily.ts";
 import { DirectCall } from "./DirectCall.tsx";
-import { AgentMessage, prepareAnswers } from "./AgentMessage.tsx";
+import { AgentMessage, prepareAnswers, putBack } from "./AgentMessage.tsx";
+import type { Where } from "./rewind/RewindDialog.tsx";
+import { doneText } from "./rewind/words.ts";
 import type { Opened } from "./state.ts";
 import { useActions } from "./use-chat.ts";
 import { UserMessage } from "./UserMessage.tsx";
+
+// Loaded late: going back is rare.
+const RewindDialog = lazily(() => import("./rewind/RewindDialog.tsx"));
 
 /** How many exchanges are drawn at first, and added when the reader scrolls up to them. */
 const portion = 30;
@@ -23,6 +30,9 @@ export function MessageList({ opened }: { opened: Opened }) {
   const hidden = exchanges.length > drawn;
   const more = hidden || older === "more";
   const last = exchanges.at(-1);
+  const { rewound } = opened;
+  const [to, setTo] = useState<{ where: Where; message: string }>();
+  const busy = opened.phase !== "live" || opened.rewinding || (last !== undefined && isOpen(last.standing));
 
   useEffect(prepareAnswers, []);
 
@@ -91,14 +101,43 @@ export function MessageList({ opened }: { opened: Opened }) {
               aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
               className="flex flex-col gap-4 py-3"
             >
-              {x.direct ? <DirectCall turn={x.id} question={x.question} /> : <UserMessage text={x.question} resources={x.resources} />}
+              {x.direct ? (
+                <DirectCall turn={x.id} question={x.question} />
+              ) : (
+                <UserMessage text={x.question} resources={x.resources} onRewind={x.seq && !busy ? () => setTo({ where: { turn: x.first ?? x.id }, message: x.question }) : undefined} />
+              )}
               <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
                 <AgentMessage exchange={x} last={x === last} />
               </Boundary>
             </article>
           ))}
+          {opened.rewinding && <p role="status" className="animate-pulse-soft py-3 text-center text-sm text-text-muted">Files are being restored…</p>}
+          {rewound && !opened.rewinding && (last?.seq ?? 0) < rewound.seq && (
+            <p role="status" data-rewound className="my-2 flex flex-wrap items-center justify-center gap-x-3 rounded-lg border border-dashed border-border px-3 py-1.5 text-sm text-text-muted">
+              {doneText(rewound)}
+              {!busy && (
+                <Button kind="quiet" className="h-8! [@media(pointer:coarse)]:h-11!" onClick={() => setTo({ where: { undo: rewound.seq }, message: "" })}>
+                  Undo
+                </Button>
+              )}
+            </p>
+          )}
         </div>
       </div>
+      {to && (
+        <Suspense fallback={null}>
+          <RewindDialog
+            where={to.where}
+            message={to.message}
+            rewind={(where, what, version) => chat.rewind(where, what, version)}
+            onDone={(r) => {
+              setTo(undefined);
+              if ("turn" in to.where && r.what !== "files" && r.message) putBack({ text: r.message, attached: [] });
+            }}
+            onClose={() => setTo(undefined)}
+          />
+        </Suspense>
+      )}
       {away && (
         <button
           type="button"

@@ -5,7 +5,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, toApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
-import type { Answer, BusyMode, PermissionMode, Pin, ResourceRef, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
+import type { Answer, BusyMode, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
@@ -136,6 +136,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
       older: "none",
       preview: "",
       usdBefore: 0,
+      rewound: undefined,
+      rewinding: false,
       connection: undefined,
       error: undefined,
       back: undefined,
@@ -374,6 +376,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
       exchanges: this.#withOutbox(id, exchanges),
       older: w.view.from === 0 ? "none" : this.state.opened.older === "failed" ? "failed" : "more",
       preview: begun?.preview ?? "",
+      rewound: transcript.rewinds?.findLast((r) => !r.rewound && !r.undoes),
+      rewinding: transcript.rewinding ?? false,
       usdBefore: begun && w.view.from > 0 ? Math.max(0, begun.usd - spentUpTo(transcript.turns, records, begun.version)) : 0,
     });
   }
@@ -585,6 +589,19 @@ export abstract class Chat<S extends ChatState = ChatState> {
     } finally {
       for (const w of this.#watches.values()) w.retry(); // at once, if they poll
       void this.inbox.refresh();
+    }
+  }
+
+  /** Takes the open session back, or without a version says what that would do. Throws an ApiError. */
+  async rewind(where: { turn: string } | { undo: number }, what: RewindWhat | undefined, version: number | undefined): Promise<RewindResult> {
+    const { id } = this.state.opened;
+    try {
+      const request = { ...where, ...(what && { what }), ...(version === undefined ? { preview: true } : { expected_version: version }) };
+      return await this.client.rewind(await this.#server(id), request, this.uuid());
+    } catch (cause) {
+      throw toApiError(cause);
+    } finally {
+      this.#watches.get(id)?.retry(); // at once, if it polls
     }
   }
 

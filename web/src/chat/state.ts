@@ -2,7 +2,7 @@
 
 import type { ApiError, AppInfo } from "../api/client.ts";
 import type { Connection } from "../api/stream.ts";
-import type { ResourceRef, SessionInfo } from "../api/types.gen.ts";
+import type { ResourceRef, RewindView, SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
 
@@ -29,6 +29,10 @@ export interface Opened {
   preview: string;
   /** The cost of the turns that were not read, in US dollars. */
   usdBefore: number;
+  /** The last time that the conversation or its files went back, unless that was undone. */
+  rewound: RewindView | undefined;
+  /** Files are being restored; no message is taken meanwhile. */
+  rewinding: boolean;
   connection: Connection | undefined;
   error: ApiError | undefined;
   /** A message that the server refused as too long, or for what it has attached; it belongs back into the box. */

@@ -11,6 +11,10 @@ export type Standing = TurnStatus | "resuming" | "sending" | "unsent";
 
 export interface Exchange {
   id: string;
+  /** The turn in which the question was asked first; another only after a retry. */
+  first?: string;
+  /** The number of the event that began it. */
+  seq?: number;
   question: string;
   /** The resources that the question has attached. */
   resources?: readonly ResourceRef[];
@@ -66,6 +70,8 @@ interface Shown {
 interface Before {
   attempts: number;
   usd: number;
+  /** The first of them. */
+  turn?: string;
 }
 
 const first: Before = { attempts: 0, usd: 0 };
@@ -87,14 +93,14 @@ export function exchangesOf(turns: readonly TurnView[] | null, live: ReadonlyMap
   const retried = new Set<string>();
   for (const t of turns) {
     spent.set(t.id, t.usage?.usd ?? 0);
-    if (!t.retry_of) continue;
+    if (!t.retry_of || t.rewound) continue;
     retried.add(t.retry_of);
     const last = attempts.get(t.retry_of) ?? first;
-    attempts.set(t.id, { attempts: last.attempts + 1, usd: last.usd + (spent.get(t.retry_of) ?? 0) });
+    attempts.set(t.id, { attempts: last.attempts + 1, usd: last.usd + (spent.get(t.retry_of) ?? 0), turn: last.turn ?? t.retry_of });
   }
   const now: Shown = { list: [], open: [] };
   for (const turn of turns) {
-    if (retried.has(turn.id)) continue;
+    if (retried.has(turn.id) || turn.rewound) continue; // the log keeps what was taken back
     const before = attempts.get(turn.id) ?? first;
     if (!turn.ended_at) now.open.push({ at: now.list.length, turn, before });
     now.list.push(exchangeOf(turn, live, records, before));
@@ -115,6 +121,8 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
   const { text, cut } = t.answer ? { text: t.answer, cut: t.status !== "completed" } : said(t, live);
   const x: Exchange = {
     id: t.id,
+    ...(before.turn && { first: before.turn }),
+    seq: t.seq,
     question: t.message,
     ...(t.resources && { resources: t.resources }),
     ...(t.origin === "call" && { direct: true }),
