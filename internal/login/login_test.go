@@ -302,6 +302,10 @@ func TestRenewed(t *testing.T) {
 	if said := w.says(l); said != "who are you?" {
 		t.Errorf("without tokens the service says %q", said)
 	}
+	w.now = w.now.Add(2 * time.Hour)
+	if _, err := l.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "the login at crm was not renewed: it answered 5") || strings.Contains(err.Error(), "oauth2") {
+		t.Errorf("a renewal that fails says %v", err)
+	}
 	w.as.Down = false
 	if said := w.says(l); said != "hello ana with notes" {
 		t.Errorf("once there are tokens again, the service says %q", said)
