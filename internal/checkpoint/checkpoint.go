@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,6 +48,7 @@ type Record struct {
 	Before parley.Digest // empty: there was no file
 	After  parley.Digest // empty: it was deleted
 	Dirs   []string      // folders made for it, outermost first
+	Mode   fs.FileMode   // that of a file that a rewind deletes; 0: not known
 	At     time.Time
 	Done   bool // the change was made. False after a crash in the middle: then the file shows it
 }
@@ -71,7 +73,7 @@ func New(o Options) *Store {
 const file = "checkpoints.db"
 
 // version is the schema's, kept in the file's header.
-const version = 1
+const version = 2
 
 const schema = `
 CREATE TABLE seen (
@@ -147,6 +149,12 @@ func (s *Store) open() error {
 	return nil
 }
 
+// rewinds is what version 2 added.
+const rewinds = `
+ALTER TABLE change ADD COLUMN mode INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE rewind (session TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+`
+
 func migrate(c *sqlite.Conn) (err error) {
 	done, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
@@ -162,10 +170,15 @@ func migrate(c *sqlite.Conn) (err error) {
 	case at > version:
 		return errors.New("they were written by a newer version of Parley")
 	}
-	if err := sqlitex.ExecuteScript(c, schema, nil); err != nil {
+	if at == 0 {
+		if err := sqlitex.ExecuteScript(c, schema, nil); err != nil {
+			return err
+		}
+	}
+	if err := sqlitex.ExecuteScript(c, rewinds, nil); err != nil {
 		return err
 	}
-	return sqlitex.ExecuteTransient(c, "PRAGMA user_version = 1", nil)
+	return sqlitex.ExecuteTransient(c, "PRAGMA user_version = 2", nil)
 }
 
 // Close closes the database.
@@ -213,6 +226,10 @@ func (s *Store) Seen(ctx context.Context, id parley.SessionID, path string) (v p
 // Begin records a change that is about to be made, with the content that the file has until then.
 // When it returns, both are on disk. The change must not be made after an error.
 func (s *Store) Begin(ctx context.Context, id parley.SessionID, r Record, content []byte) error {
+	return s.begin(ctx, id, r, content, true)
+}
+
+func (s *Store) begin(ctx context.Context, id parley.SessionID, r Record, content []byte, trim bool) error {
 	if r.Before != "" && int64(len(content)) > s.o.Most {
 		return parley.Errorf(parley.CodeTooLarge, "%s is too large to be kept, so it is not changed", r.Path)
 	}
@@ -221,25 +238,31 @@ func (s *Store) Begin(ctx context.Context, id parley.SessionID, r Record, conten
 			if err := s.keep(c, id, r.Before, content); err != nil {
 				return err
 			}
+			if trim {
+				if err := s.trim(c, id); err != nil {
+					return err
+				}
+			}
 		}
 		dirs, err := json.Marshal(r.Dirs)
 		if err != nil {
 			return err
 		}
-		return sqlitex.Execute(c, `INSERT INTO change (session, call, turn, path, before, after, dirs, at, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-			&sqlitex.ExecOptions{Args: []any{string(id), string(r.Call), string(r.Turn), r.Path, string(r.Before), string(r.After), string(dirs), r.At.UnixMilli()}})
+		return sqlitex.Execute(c, `INSERT INTO change (session, call, turn, path, before, after, dirs, at, mode, done) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+			&sqlitex.ExecOptions{Args: []any{string(id), string(r.Call), string(r.Turn), r.Path, string(r.Before), string(r.After), string(dirs), r.At.UnixMilli(), int64(r.Mode)}})
 	})
 }
 
-// keep keeps a content, and deletes the session's oldest ones beyond its limit.
+// keep keeps a content.
 func (s *Store) keep(c *sqlite.Conn, id parley.SessionID, d parley.Digest, body []byte) error {
-	err := sqlitex.Execute(c, `INSERT INTO content (session, digest, n, size, body)
+	return sqlitex.Execute(c, `INSERT INTO content (session, digest, n, size, body)
 		VALUES (?1, ?2, 1 + coalesce((SELECT max(n) FROM content WHERE session = ?1), 0), ?3, ?4)
 		ON CONFLICT DO UPDATE SET n = excluded.n`,
 		&sqlitex.ExecOptions{Args: []any{string(id), string(d), len(body), blob(body)}})
-	if err != nil {
-		return err
-	}
+}
+
+// trim deletes a session's oldest contents beyond its limit.
+func (s *Store) trim(c *sqlite.Conn, id parley.SessionID) error {
 	// The newest contents whose sizes add up to no more than the limit stay.
 	return sqlitex.Execute(c, `DELETE FROM content WHERE session = ?1 AND n IN (
 		SELECT n FROM (SELECT n, sum(size) OVER (ORDER BY n DESC) AS total FROM content WHERE session = ?1) WHERE total > ?2)`,
@@ -272,13 +295,13 @@ func (s *Store) End(ctx context.Context, id parley.SessionID, r Record) error {
 // Changes lists the changes of a session in order. A call limits them to its own; "": all.
 func (s *Store) Changes(ctx context.Context, id parley.SessionID, call parley.CallID) (list []Record, err error) {
 	err = s.with(ctx, func(c *sqlite.Conn) error {
-		return sqlitex.Execute(c, `SELECT call, turn, path, before, after, dirs, at, done FROM change WHERE session = ?1 AND (?2 = '' OR call = ?2) ORDER BY n`, &sqlitex.ExecOptions{
+		return sqlitex.Execute(c, `SELECT call, turn, path, before, after, dirs, at, done, mode FROM change WHERE session = ?1 AND (?2 = '' OR call = ?2) ORDER BY n`, &sqlitex.ExecOptions{
 			Args: []any{string(id), string(call)},
 			ResultFunc: func(st *sqlite.Stmt) error {
 				r := Record{
 					Call: parley.CallID(st.ColumnText(0)), Turn: parley.TurnID(st.ColumnText(1)), Path: st.ColumnText(2),
 					Before: parley.Digest(st.ColumnText(3)), After: parley.Digest(st.ColumnText(4)),
-					At: time.UnixMilli(st.ColumnInt64(6)).UTC(), Done: st.ColumnBool(7),
+					At: time.UnixMilli(st.ColumnInt64(6)).UTC(), Done: st.ColumnBool(7), Mode: fs.FileMode(st.ColumnInt64(8)).Perm(),
 				}
 				if err := json.Unmarshal([]byte(st.ColumnText(5)), &r.Dirs); err != nil {
 					return err
@@ -312,7 +335,7 @@ func (s *Store) Sessions(ctx context.Context) (list []parley.SessionID, err erro
 		return nil, nil
 	}
 	err = s.with(ctx, func(c *sqlite.Conn) error {
-		return sqlitex.Execute(c, `SELECT session FROM seen UNION SELECT session FROM change UNION SELECT session FROM content`, &sqlitex.ExecOptions{
+		return sqlitex.Execute(c, `SELECT session FROM seen UNION SELECT session FROM change UNION SELECT session FROM content UNION SELECT session FROM rewind`, &sqlitex.ExecOptions{
 			ResultFunc: func(st *sqlite.Stmt) error { list = append(list, parley.SessionID(st.ColumnText(0))); return nil },
 		})
 	})
@@ -331,7 +354,7 @@ func (s *Store) Drop(ctx context.Context, id parley.SessionID) error {
 		return nil
 	}
 	return s.with(ctx, func(c *sqlite.Conn) error {
-		for _, q := range []string{`DELETE FROM seen WHERE session = ?`, `DELETE FROM change WHERE session = ?`, `DELETE FROM content WHERE session = ?`} {
+		for _, q := range []string{`DELETE FROM seen WHERE session = ?`, `DELETE FROM change WHERE session = ?`, `DELETE FROM content WHERE session = ?`, `DELETE FROM rewind WHERE session = ?`} {
 			if err := sqlitex.Execute(c, q, &sqlitex.ExecOptions{Args: []any{string(id)}}); err != nil {
 				return err
 			}

@@ -64,6 +64,7 @@ type Info struct {
 	Path     string
 	Dir      bool
 	Size     int64 // in bytes; 0 for a folder
+	Mode     fs.FileMode
 	Modified time.Time
 }
 
@@ -137,7 +138,7 @@ func (t Tree) Stat(name string) (Info, error) {
 }
 
 func infoOf(name string, fi fs.FileInfo) Info {
-	in := Info{Path: name, Dir: fi.IsDir(), Modified: fi.ModTime()}
+	in := Info{Path: name, Dir: fi.IsDir(), Mode: fi.Mode().Perm(), Modified: fi.ModTime()}
 	if !in.Dir {
 		in.Size = fi.Size()
 	}
