@@ -34,6 +34,7 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/telemetry"
+	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 	"github.com/parley-server/parley/internal/vault"
 	"github.com/parley-server/parley/internal/wire"
@@ -304,7 +305,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
-		Archive: shelf{kept, h.files, checks}, NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
+		Archive: shelf{kept, h.files, checks}, Files: workspacetools.NewRestorer(checks, nil), NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
