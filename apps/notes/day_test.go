@@ -172,6 +172,7 @@ func TestNotesProcess_two_persons(t *testing.T) {
 				t.Errorf("the server's log has what %s wrote", person)
 			}
 		}
+		d.committed(t, "petra", "sebastian")
 		var kept struct{ Tokens map[string]json.RawMessage }
 		if err := json.Unmarshal([]byte(file(t, d.data, "demo", "linkedin.json")), &kept); err != nil || len(kept.Tokens) != 2 {
 			t.Fatalf("tokens: %v, %v", len(kept.Tokens), err)

@@ -291,3 +291,40 @@ func (d *demo) deny(t *testing.T, id string) {
 		t.Fatalf("%d %s", resp.StatusCode, body)
 	}
 }
+
+// committed waits until everything in the vault is committed and pushed, and checks that no commit of
+// a turn is about two persons.
+func (d *demo) committed(t *testing.T, people ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		return // the demo has no repository then
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // another process commits
+		if git(t, d.vault, "status", "--porcelain") == "" && git(t, d.vault, "rev-parse", "HEAD") == git(t, d.vault+".git", "rev-parse", "main") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not committed or pushed: %s", git(t, d.vault, "status", "--porcelain"))
+		}
+	}
+	of := map[string]int{}
+	for commit := range strings.SplitSeq(git(t, d.vault, "log", "--author=Parley", "--format=@%s", "--name-only"), "@") {
+		in := map[string]bool{}
+		for _, line := range strings.Split(strings.TrimSpace(commit), "\n")[1:] {
+			if top, _, ok := strings.Cut(strings.Trim(line, `"`), "/"); ok {
+				in[top] = true
+			}
+		}
+		if len(in) > 1 {
+			t.Errorf("a commit is about several: %s", commit)
+		}
+		for top := range in {
+			of[top]++
+		}
+	}
+	for _, person := range people {
+		if of[person] < 5 { // list, note, journal, post, reply
+			t.Errorf("%s has %d commits", person, of[person])
+		}
+	}
+}

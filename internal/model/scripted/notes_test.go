@@ -198,7 +198,7 @@ var knownAtDesk = map[string]string{}
 // TestNotesQuestions: the facts of the sheets were written before the rules.
 func TestNotesQuestions(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"notes-first-forty"} {
+	for _, name := range []string{"notes-first-forty", "notes-second"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "questions", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)

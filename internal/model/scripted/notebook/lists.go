@@ -65,7 +65,7 @@ func called(list []entry, said string) (found []entry) {
 // things are those that a request lists.
 func things(said string) (list []string) {
 	for _, s := range commas.Split(said, -1) {
-		s = strings.Trim(article.ReplaceAllString(strings.TrimSpace(s), ""), `".,;`)
+		s = strings.Trim(article.ReplaceAllString(strings.TrimSpace(s), ""), `"'.,;`)
 		if s != "" {
 			list = append(list, capital(s))
 		}

@@ -217,7 +217,8 @@ func trimmed(text string) request {
 func requests(message string) (list []request) {
 	text := strings.TrimSpace(quotes.Replace(message))
 	free := text
-	if i := strings.Index(strings.ReplaceAll(text, "://", "___"), ":"); i >= 0 {
+	masked := aURL.ReplaceAllStringFunc(text, func(url string) string { return strings.Repeat("_", len(url)) })
+	if i := strings.Index(masked, ":"); i >= 0 {
 		free = text[:i]
 	}
 	start := 0

@@ -199,6 +199,8 @@ func passages(texts []text, words, context []string, q string) (found []passage)
 					p.score += 2 * rare[w]
 					p.has[w] = true
 					direct++
+				case amounts.MatchString(q) && digit.MatchString(p.text) && slices.Contains([]string{"cost", "price", "pay", "paid", "much", "cheap", "cheapest"}, w): // a figure may be it
+					p.has[w] = true
 				case mentions(base(p.file), w): // the whole note is about it
 					p.score += 2.1 * rare[w]
 					p.has[w] = true

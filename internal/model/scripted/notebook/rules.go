@@ -37,7 +37,7 @@ func allRules() []rule {
 		{form: form(`(?:who|what) are you|what(?:'s| is) your name|are you (?:a |an )?(?:human|person|bot|robot|ai|real|scripted|language model|chatgpt|claude|llm).*|which model.*|what model.*`), do: (*turn).who},
 		{form: form(`help(?: me)?|what can (?:you|i) (?:do|ask|say)(?: here)?(?: for me)?|what do you (?:do|know)|how does (?:this|it) work|what are you (?:able|good) .*|commands|how (?:do|can) (?:you|i) (?:help|use) (?:me|you|this)`), do: (*turn).help},
 		{form: form(`how are you(?: doing)?(?: today)?|what's up|how's it going`), do: (*turn).fine},
-		{form: form(`(?:undo|revert|reverse|roll back|take back|cancel)(?: (?:that|it|this|them|everything|(?:the|your|my) last (?:change|edit|one|step|thing)|the change|the changes|what you (?:just )?did))?|take (?:that|it|this) back|put (?:that|it) back(?: (?:as it was|how it was))?`), do: (*turn).undo},
+		{form: form(`(?:undo|revert|reverse|roll back|take back|cancel)(?: (?:that|it|this|them|everything|(?:the|your|my) last (?:change|edit|one|step|thing)|the change|the changes|what you (?:just )?did))?|(?:remove|delete|take out|drop) (?:that|it|this|them)|take (?:that|it|this) (?:back|off|out)|put (?:that|it) back(?: (?:as it was|how it was))?`), do: (*turn).undo},
 
 		{raw: true, form: form(`(?:post|publish|share|write)(?: (?:this|that|the following|a post|an update|something))?(?: ` + links + `)?(?: that(?: says)?| saying)?\s*:\s*(.+)`), do: (*turn).post},
 		{raw: true, form: form(`(?:make|create|write) a linked ?in post(?: that says| saying)?\s*:\s*(.+)`), do: (*turn).post},
@@ -61,9 +61,10 @@ func allRules() []rule {
 		{form: form(`google (.+)`), do: (*turn).web},
 		{form: form(`(?:look up|look for|search(?: for)?|find(?: out)?|check|research|look|what does it say|what is there|is there (?:anything|something)) (?:about )?(.+?)(?: up)? (?:on|in) ` + nets), do: (*turn).web},
 		{form: form(`what does ` + nets + ` say (?:about|on) (.+)`), do: (*turn).web},
-		{form: form(`(?:what is|what's) the (?:weather|time|news|date)\b.*|(?:how is|how's) the weather.*|will it rain.*`), do: (*turn).outside},
+		{form: form(`(?:what is|what's) the (?:weather|time|news|date)\b.*|what (?:time|day|date) is it.*|(?:how is|how's) the weather.*|will it rain.*`), do: (*turn).outside},
 
 		{form: form(`(?:write|compose|draft|make up|invent|generate|tell|sing)(?: me)? (?:a |an |some |another )?(?:short |funny |nice |little )*(?:poem|song|story|joke|essay|email|e-mail|mail|letter|blog ?post|article|speech|haiku|limerick|text|message)\b.*`), do: (*turn).noWriting},
+		{form: form(`(?:a |an |some |another )?(?:joke|story|poem|song|riddle)s?(?: .*)?`), do: (*turn).noWriting},
 		{form: form(`(?:translate|rewrite|rephrase|improve|proofread|correct the (?:spelling|grammar)|paraphrase)\b.*`), do: (*turn).noWriting},
 		{form: form(`(?:send|call|phone|email|e-mail|text|book|order|buy|pay|set an? (?:alarm|timer)|schedule|invite)\b.*`), do: (*turn).noHands},
 		{form: form(`(?:delete|remove|erase|trash|throw away)(?: ` + own + `)?(?: ?(?:note|file|page|folder))? ?` + quoted + `(?: (?:note|file|page|folder))?`), do: (*turn).deleting},

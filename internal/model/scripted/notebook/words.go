@@ -65,15 +65,20 @@ func topics(text string) (list []string) {
 			list = append(list, w)
 		}
 	}
+	if inMay.MatchString(text) { // the month, which is a common word, too
+		list = append(list, "may")
+	}
 	return list
 }
+
+var inMay = regexp.MustCompile(`\S.*\b(?:in|of|until|by|before|after|for|this|next|last) May\b|\d May\b`)
 
 // kin are words that mean nearly the same in notes.
 var kin = map[string][]string{
 	"cost": {"price", "euro", "offer", "budget", "cost"}, "price": {"cost", "euro", "offer"}, "pric": {"cost", "euro", "offer"}, "expensiv": {"euro", "price", "offer"}, "cheapest": {"euro", "offer", "price"},
 	"birthday": {"birthday"}, "goal": {"goal"}, "aim": {"goal"}, "reason": {"cause", "because"}, "caused": {"cause"}, "caus": {"cause"},
 	"phone": {"telephone", "number"}, "wish": {"wish", "gift"}, "gift": {"wish", "gift"}, "present": {"wish", "gift"}, "hydration": {"percent", "water"},
-	"meet": {"meeting"}, "mail": {"email"}, "movi": {"film"}, "trip": {"travel", "holiday"}, "holiday": {"travel", "trip"}, "temperatur": {"degree"}, "deadlin": {"due", "until"}, "due": {"until", "by"},
+	"plant": {"plant", "sow", "outside"}, "meet": {"meeting"}, "mail": {"email"}, "movi": {"film"}, "trip": {"travel", "holiday"}, "holiday": {"travel", "trip"}, "temperatur": {"degree"}, "deadlin": {"due", "until"}, "due": {"until", "by"},
 }
 
 // mended are words with slips, as the names of files have them.
