@@ -304,7 +304,7 @@ func (d *demo) committed(t *testing.T, people ...string) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not committed or pushed: %s", git(t, d.vault, "status", "--porcelain"))
+			t.Fatalf("not committed or pushed: %q\n%s", git(t, d.vault, "status", "--porcelain"), git(t, d.vault, "log", "--stat", "-12", "--format=%an %s"))
 		}
 	}
 	of := map[string]int{}
@@ -323,7 +323,7 @@ func (d *demo) committed(t *testing.T, people ...string) {
 		}
 	}
 	for _, person := range people {
-		if of[person] < 5 { // list, note, journal, post, reply
+		if of[person] < 4 { // list, note, journal, LinkedIn: a turn right after another may be in its commit
 			t.Errorf("%s has %d commits", person, of[person])
 		}
 	}

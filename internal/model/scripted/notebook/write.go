@@ -83,7 +83,7 @@ func (u *turn) create(m []string) (string, bool) {
 	} else if i := strings.Index(said, "\n"); i >= 0 {
 		said, body = said[:i], strings.TrimSpace(said[i:])
 	}
-	title := strings.TrimSpace(regexp.MustCompile(`(?i)^(?:called|named|titled|about|on|for|of)\s+`).ReplaceAllString(said, ""))
+	title := strings.TrimSpace(regexp.MustCompile(`(?i)^(?:called|named|titled)\s+`).ReplaceAllString(said, ""))
 	if kind != "" { // "packing list for the weekend"
 		if kind = capital(kind); title != "" {
 			kind += " " + title
