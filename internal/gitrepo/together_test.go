@@ -149,6 +149,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("only %d kills", kills)
 	}
 	g.open()
+	g.pull() // what others pushed after the last turn here
 	g.push()
 	g.clean()
 	subjects := log(t, g.remote, "main")
