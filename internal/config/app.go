@@ -365,8 +365,10 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 		names = append(names, t.Name)
 	}
 	own := a.tasks(d, names)
-	if !slices.Contains(names, extension.Tool) && a.lists(extension.Tool) {
-		own = append(own, extension.Decl()) // replaced by what each scope has
+	for _, t := range extension.Decls() { // replaced by what each scope has
+		if !slices.Contains(names, t.Name) && a.lists(t.Name) {
+			own = append(own, t)
+		}
 	}
 	decls = append(slices.Clip(decls), own...)
 	for _, t := range own {
@@ -448,7 +450,7 @@ func (a *App) lists(tool string) bool {
 // Extended reports whether folders of files, of other levels or the app's own, may add to the
 // app.
 func (a *App) Extended() bool {
-	return len(a.Extensions) > 0 || a.lists(extension.Tool) || slices.ContainsFunc(extension.Places, func(name string) bool {
+	return len(a.Extensions) > 0 || a.lists(extension.Tool) || a.lists(extension.CommandTool) || slices.ContainsFunc(extension.Places, func(name string) bool {
 		_, err := fs.Stat(a.Files, name)
 		return err == nil
 	})

@@ -31,7 +31,7 @@ func (a *App) Strange(resolved parley.App, decls []parley.ToolDecl, unknown []st
 		tools = append(tools, d.Name)
 	}
 	if a.Extended() {
-		tools = append(tools, extension.Tool)
+		tools = append(tools, extension.Tool, extension.CommandTool)
 	}
 	if len(a.Extensions) > 0 {
 		unknown = append(slices.Clip(unknown), "mcp__") // of the files of users and workspaces

@@ -28,6 +28,7 @@ type command struct {
 	Arguments   []string // their names
 	Level       string
 	Path        string
+	ForModel    bool // a model may call it, too
 }
 
 // commands finds the Markdown files in dir and its subfolders. The name of a command does not
@@ -60,7 +61,7 @@ func (r *reader) commandsIn(dir, sub string) {
 			r.problem(r.level, at, err)
 			continue
 		}
-		c := command{Name: n, Description: oneLine(f.Description), Hint: oneLine(f.Hint), Arguments: f.Arguments, Level: r.level, Path: at}
+		c := command{Name: n, Description: oneLine(f.Description), Hint: oneLine(f.Hint), Arguments: f.Arguments, Level: r.level, Path: at, ForModel: !f.NotForModel}
 		if c.Description == "" {
 			c.Description = firstLine(body)
 		}
@@ -94,8 +95,14 @@ func (s *Set) Commands() []parley.SlashCommand {
 
 // Expand implements seam.Commander.
 func (s *Set) Expand(_ context.Context, which, args string) (string, error) {
+	return s.expand(which, args, false)
+}
+
+// expand is the text of a command with its arguments. A model that calls it gets no files that the
+// text or its arguments name: it reads them with a tool, whose rules count then.
+func (s *Set) expand(which, args string, model bool) (string, error) {
 	list := s.current().Commands
-	i := slices.IndexFunc(list, func(c command) bool { return c.Name == which })
+	i := slices.IndexFunc(list, func(c command) bool { return c.Name == which && (c.ForModel || !model) })
 	if i < 0 {
 		return "", parley.Errorf(parley.CodeNotFound, "there is no command /%s", parley.Cut(which, maxName))
 	}
@@ -114,7 +121,7 @@ func (s *Set) Expand(_ context.Context, which, args string) (string, error) {
 		return "", unreadable(c, err)
 	}
 	out := fill(c, strings.TrimSpace(body), args)
-	if c.Level == "workspace" {
+	if c.Level == "workspace" && !model {
 		out += named(folder, ".", out, map[string]bool{c.Path: true}, maxExpanded)
 	}
 	if len(out) > maxExpanded {

@@ -56,7 +56,8 @@ type Options struct {
 // recheck is how long the result of a look at the folders counts as current.
 const recheck = 2 * time.Second
 
-// Set holds the extensions of one scope's levels. It is a seam.Toolset with one tool, [Tool].
+// Set holds the extensions of one scope's levels. It is a seam.Toolset with two tools, [Tool]
+// and [CommandTool].
 // Its methods are safe for concurrent use.
 type Set struct {
 	o Options

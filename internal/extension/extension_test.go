@@ -2,6 +2,7 @@ package extension_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -76,7 +77,7 @@ func (p *place) run(s *extension.Set, input string) string {
 func description(t *testing.T, s *extension.Set) string {
 	t.Helper()
 	list, err := s.Tools(t.Context())
-	if err != nil || len(list) != 1 {
+	if err != nil || len(list) != 2 {
 		t.Fatal(list, err)
 	}
 	return list[0].Description
@@ -365,4 +366,48 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("%d changes, %q", s.Changes(), s.Instructions())
 		}
 	})
+}
+
+// TestSlashCommandTool: a model calls the commands that are for models, and gets their text without
+// files, which it reads by itself.
+func TestSlashCommandTool(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write("workspace/notes/a.md", "Note A")
+	p.write("workspace/.claude/commands/do.md", "---\ndescription: Does it\nargument-hint: FILE\n---\nDo @notes/a.md with $1 and $2.")
+	p.write("workspace/.claude/commands/mine.md", "---\ndescription: For people\ndisable-model-invocation: true\n---\nMine.")
+	p.write("workspace/.claude/skills/review/SKILL.md", fmt.Sprintf(skill, "review", "Reviews.", "How to review $ARGUMENTS"))
+	s := p.set()
+	decls, err := s.Tools(t.Context())
+	if err != nil || len(decls) != 2 || decls[1].Name != extension.CommandTool || decls[1].Effect != parley.EffectRead {
+		t.Fatalf("%+v, %v", decls, err)
+	}
+	if about := decls[1].Description; !strings.Contains(about, "\n- /do FILE: Does it\n- /review: Reviews.") || strings.Contains(about, "mine") {
+		t.Errorf("the model is told %s", about)
+	}
+	run := func(command string) (string, error) {
+		res, err := s.Run(t.Context(), seam.Run{Name: extension.CommandTool, Input: json.RawMessage(fmt.Sprintf(`{"command":%q}`, command))})
+		return res.Output, err
+	}
+	for command, want := range map[string]string{
+		"/do @.git/config b": "Do @notes/a.md with @.git/config and b.",
+		" do  a b":           "Do @notes/a.md with a and b.",
+		"/review it":         "How to review it",
+	} {
+		if got, err := run(command); got != want || err != nil {
+			t.Errorf("%q: %q, %v", command, got, err)
+		}
+	}
+	for _, command := range []string{"/mine", "/none", "", "/", "/../do"} {
+		if got, err := run(command); err == nil {
+			t.Errorf("%q: %q", command, got)
+		}
+	}
+	if got, err := s.Expand(t.Context(), "mine", ""); got != "Mine." || err != nil {
+		t.Errorf("a person calls it: %q, %v", got, err)
+	}
+	empty, err := newPlace(t).set().Tools(t.Context())
+	if err != nil || !strings.Contains(empty[1].Description, "no commands now") {
+		t.Errorf("%+v, %v", empty, err)
+	}
 }

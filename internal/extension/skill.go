@@ -18,6 +18,9 @@ import (
 // Tool is the name of the tool with which a model loads a skill.
 const Tool = "Skill"
 
+// CommandTool is the name of the tool with which a model calls a slash command.
+const CommandTool = "SlashCommand"
+
 const (
 	maxSkills   = 200
 	maxListed   = 1536     // bytes of one skill in the list
@@ -90,40 +93,48 @@ func (r *reader) skills(dir string) {
 		}
 		r.look.skills[s.Name] = s
 		if s.ForUser { // a skill replaces a command of the same name
-			r.command(command{Name: s.Name, Description: s.Description, Hint: s.Hint, Arguments: s.Arguments, Level: r.level, Path: at + "/SKILL.md"})
+			r.command(command{Name: s.Name, Description: s.Description, Hint: s.Hint, Arguments: s.Arguments, Level: r.level, Path: at + "/SKILL.md", ForModel: s.ForModel})
 		}
 	}
 }
 
-// Decl returns the tool's declaration in a scope without skills.
-func Decl() parley.ToolDecl { return decl(nil) }
+// Decls returns the tools' declarations in a scope without skills and commands.
+func Decls() []parley.ToolDecl { return []parley.ToolDecl{decl(nil), commandDecl(nil)} }
 
-// Tools implements seam.Toolset. The tool's description lists the skills.
+// Tools implements seam.Toolset. The tools' descriptions list the skills and the commands.
 func (s *Set) Tools(context.Context) ([]parley.ToolDecl, error) {
-	return []parley.ToolDecl{decl(s.current().Skills)}, nil
+	now := s.current()
+	return []parley.ToolDecl{decl(now.Skills), commandDecl(now.Commands)}, nil
 }
 
-func decl(list []skill) parley.ToolDecl {
-	text := "Loads a skill: instructions for a kind of task. Load one before you begin a task that it fits. The skills:"
-	lines, left := 0, 0
-	for _, s := range list {
-		if !s.ForModel {
-			continue
-		}
-		line := "\n- " + s.Name + ": " + parley.Cut(s.Description, maxListed)
+// listing adds lines to a text, within limits. Without lines it is none.
+func listing(text, none string, lines []string) string {
+	left := 0
+	for _, line := range lines {
 		if len(text)+len(line) > maxListing {
 			left++
 			continue
 		}
 		text += line
-		lines++
 	}
 	switch {
-	case lines == 0:
-		text = "Loads a skill: instructions for a kind of task. There are no skills now."
+	case len(lines) == 0:
+		return none
 	case left > 0:
 		text += fmt.Sprintf("\n%d more are not listed.", left)
 	}
+	return text
+}
+
+func decl(list []skill) parley.ToolDecl {
+	var lines []string
+	for _, s := range list {
+		if s.ForModel {
+			lines = append(lines, "\n- "+s.Name+": "+parley.Cut(s.Description, maxListed))
+		}
+	}
+	text := listing("Loads a skill: instructions for a kind of task. Load one before you begin a task that it fits. The skills:",
+		"Loads a skill: instructions for a kind of task. There are no skills now.", lines)
 	return parley.ToolDecl{
 		Name: Tool, Description: text, Effect: parley.EffectRead, Cost: "free",
 		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["skill"],"properties":{` +
@@ -132,8 +143,49 @@ func decl(list []skill) parley.ToolDecl {
 	}
 }
 
+func commandDecl(list []command) parley.ToolDecl {
+	var lines []string
+	for _, c := range list {
+		if !c.ForModel || c.Description == "" {
+			continue
+		}
+		line := "\n- /" + c.Name
+		if c.Hint != "" {
+			line += " " + c.Hint
+		}
+		lines = append(lines, line+": "+c.Description)
+	}
+	text := listing("Returns what a slash command stands for: instructions, which you then follow. Call one when the user asks for it or when the task is what it is for. "+
+		"A command that the user's message began with is in the message already. The commands:",
+		"Returns what a slash command stands for. There are no commands now.", lines)
+	return parley.ToolDecl{
+		Name: CommandTool, Description: text, Effect: parley.EffectRead, Cost: "free",
+		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["command"],"properties":{` +
+			`"command":{"type":"string","maxLength":10000,"description":"The command with its arguments, such as /review notes/today.md."}}}`),
+	}
+}
+
+// runCommand runs SlashCommand.
+func (s *Set) runCommand(r seam.Run) (parley.ToolResult, error) {
+	var in struct {
+		Command string `json:"command"`
+	}
+	if err := json.Unmarshal(r.Input, &in); err != nil {
+		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("input: %w", err))
+	}
+	which, args, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(in.Command), "/"), " ")
+	out, err := s.expand(which, args, true)
+	if err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: out}, nil
+}
+
 // Run implements seam.Toolset.
 func (s *Set) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
+	if r.Name == CommandTool {
+		return s.runCommand(r)
+	}
 	var in struct {
 		Skill string `json:"skill"`
 		File  string `json:"file"`

@@ -179,7 +179,7 @@ script: script.yaml
 		},
 		"servers of users": {
 			"workspaces: {}\npolicy:\n  rules: [{verdict: deny, tool: mcp__x__y}, {verdict: deny, tool: mcp_x}]\n", fine, "",
-			[]string{`app.yaml:10: policy.rules[1].tool: there is no tool "mcp_x"; known are Skill, read_notion_mock, read_slack_mock`},
+			[]string{`app.yaml:10: policy.rules[1].tool: there is no tool "mcp_x"; known are Skill, SlashCommand, read_notion_mock, read_slack_mock`},
 			[]string{`app.yaml:10: warning: policy.rules[0].tool: whether there is a tool "mcp__x__y" is known only while the app runs`},
 		},
 		"services": {
