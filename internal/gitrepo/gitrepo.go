@@ -284,9 +284,6 @@ func (r *Repo) tip(ctx context.Context, ref string) (string, error) {
 
 var hashOf = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-// isZero reports whether a hash stands for nothing.
-func isZero(hash string) bool { return strings.Trim(hash, "0") == "" }
-
 // short is the beginning of a hash, for people.
 func short(hash string) string { return hash[:min(len(hash), 10)] }
 

@@ -26,9 +26,6 @@ type remote struct {
 // tracking is the ref that says where the branch was at the remote when it was last spoken with.
 func (m remote) tracking(branch string) string { return "refs/remotes/" + m.name + "/" + branch }
 
-// hasRemote reports whether there is a remote at all.
-func (r *Repo) hasRemote(branch string) bool { return r.remoteName(branch) != "" }
-
 // remoteName is the name of the remote of a branch, or "".
 func (r *Repo) remoteName(branch string) string {
 	c := r.shadow.conf

@@ -30,14 +30,13 @@ type worker struct {
 	lookAt time.Time
 	saved  time.Time
 
-	made   map[string]map[string]bool // by trailer: what earlier processes committed
-	logged map[parley.CallID]bool     // lines that are there
+	made map[string]map[string]bool // by trailer: what earlier processes committed
 }
 
 func (w *worker) init(c *Commits) {
 	*w = worker{
 		c: c, known: map[parley.SessionID]*session{}, foreign: map[parley.SessionID]bool{}, done: map[string]bool{}, began: c.o.Now(),
-		made: map[string]map[string]bool{}, logged: map[parley.CallID]bool{},
+		made: map[string]map[string]bool{},
 	}
 }
 
