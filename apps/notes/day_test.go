@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -265,4 +267,46 @@ func TestNotesProcess_page_that_orders(t *testing.T) {
 			t.Error("it was posted although it was denied")
 		}
 	})
+}
+
+// TestNotesProcess_login: a call of a person without a login waits, shows the link to the clients of
+// this wire too, and goes on by itself when the person has logged in. The login is that person's alone.
+func TestNotesProcess_login(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t, "sqlite", "")
+	said := make(chan string)
+	go func() {
+		answer, _ := d.chat("petra", "", "Post to LinkedIn: The beds are ready.")
+		said <- answer
+	}()
+	link := ""
+	for end := time.Now().Add(time.Minute); link == "" && time.Now().Before(end); {
+		for _, i := range d.open() {
+			link = i.URL
+		}
+	}
+	back, err := patient.PostForm(link, url.Values{"answer": {"allow"}, "member": {"petra"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = back.Body.Close()
+	if answer := <-said; back.StatusCode != 200 || !strings.HasPrefix(answer, "Posted to LinkedIn: urn:li:share:") {
+		t.Errorf("%d, %s", back.StatusCode, answer)
+	}
+	again, err := patient.Get(back.Request.URL.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = again.Body.Close()
+	if again.StatusCode != 404 {
+		t.Errorf("the answer counts twice: %d", again.StatusCode)
+	}
+	for person, want := range map[string]bool{"petra": true, "sebastian": false} {
+		if is := d.account(person, "GET"); is != want {
+			t.Errorf("%s is logged in: %t", person, is)
+		}
+	}
+	if d.account("petra", "DELETE") || d.account("petra", "GET") {
+		t.Error("the login was not forgotten")
+	}
 }

@@ -247,7 +247,30 @@ func (d *demo) allowing(ctx context.Context) (allowed int) {
 	return len(done)
 }
 
-type waiting struct{ ID, Kind, Tool, Text string }
+// account asks whether a person is logged in at LinkedIn, or forgets it.
+func (d *demo) account(person, method string) bool {
+	d.t.Helper()
+	req, err := http.NewRequest(method, d.url+notes.AccountPath, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Header.Set(notes.PersonHeader, person)
+	resp, err := patient.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var in struct {
+		Success bool
+		In      bool `json:"logged_in"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&in); err != nil || !in.Success {
+		d.t.Fatalf("%v, %d", err, resp.StatusCode)
+	}
+	return in.In
+}
+
+type waiting struct{ ID, Kind, Tool, Text, URL string }
 
 // open is what waits for a person.
 func (d *demo) open() []waiting {
