@@ -172,7 +172,7 @@ func saved(e edit, after files.Version) parley.FileSaved {
 		return s
 	}
 	oldLines, newLines := string(before), string(now)
-	d, err := udiff.ToUnifiedDiff("a/"+e.path, "b/"+e.path, oldLines, udiff.Strings(oldLines, newLines), 3)
+	d, err := udiff.ToUnifiedDiff("a/"+e.path, "b/"+e.path, oldLines, udiff.Lines(oldLines, newLines), 3)
 	if err != nil {
 		return s
 	}
