@@ -155,6 +155,32 @@ describe.runIf(!process.env["PARLEY_URL"])("the files of a workspace", () => {
     await content("Shopping list.md").getByText("Theirs").waitFor();
   });
 
+  test("show what an agent changes at once, from its answer too, and their history", async () => {
+    await visit();
+    await row("Shopping list.md").click();
+    await content("Shopping list.md").waitFor();
+    await page().getByRole("textbox", { name: "Message" }).fill("Add milk to the shopping list.");
+    await page().keyboard.press("Enter");
+    await content("Shopping list.md").getByText("Milk", { exact: true }).waitFor();
+    const changed = page().getByRole("region", { name: "Changed files" });
+    await changed.getByText("1 file changed").waitFor();
+    expect(await changed.getByRole("button", { name: /^1 file changed/ }).innerText(), "a line that stays is not a change").not.toMatch(/removed/);
+    await panel().getByRole("button", { name: "Close the file" }).click();
+    await changed.getByRole("button", { name: "Open Shopping list.md" }).click();
+    await content("Shopping list.md").waitFor();
+    await panel().getByRole("button", { name: "Actions for Shopping list.md" }).click();
+    await page().getByRole("menuitem", { name: "History" }).click();
+    const dialog = page().getByRole("dialog", { name: "History of Shopping list.md" });
+    await dialog.getByRole("list", { name: "Versions, the newest first" }).getByRole("button").first().waitFor();
+    await dialog.getByRole("button", { name: "Put it into the editor" }).or(dialog.getByText("The file is as it was then.")).first().waitFor();
+    await lookAt(browser, "files-history", 900, [1440, 1200]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    await dialog.getByRole("list", { name: "Versions, the newest first" }).getByRole("button").last().click();
+    await dialog.getByRole("button", { name: "Put it into the editor" }).click();
+    await panel().getByRole("textbox", { name: "Text of Shopping list.md" }).waitFor();
+    expect(await panel().getByRole("textbox", { name: "Text of Shopping list.md" }).innerText()).not.toMatch(/^- \[ \] Milk$/m);
+  });
+
   test("are a person's: another has other files and other conversations", async () => {
     await visit();
     await page().getByRole("button", { name: /^Person: petra/ }).click();

@@ -1,9 +1,9 @@
 // The workspaces: the folders that sessions work in, and their files.
 
 import type { Client } from "./client.ts";
-import type { FileContent, FileEntry, FileInfo, FileTree, WorkspaceInfo } from "./types.gen.ts";
+import type { FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo } from "./types.gen.ts";
 
-export type { FileContent, FileEntry, FileInfo, FileTree, WorkspaceInfo };
+export type { FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo };
 
 /** A workspace of an app. */
 export interface Space {
@@ -58,9 +58,14 @@ export class Workspaces {
     return (await this.#client.request("POST", `v1/workspaces/file/move?${this.#query(space, { path })}`, { body: { to, version } })) as FileInfo;
   }
 
-  /** The address of a file's content. */
-  address(space: Space, path: string, inline = false): string {
-    return `${this.#client.base}v1/workspaces/content?${this.#query(space, { path, inline })}`;
+  /** The versions of a file, the newest first: a page of them. */
+  async history(space: Space, path: string, after?: string): Promise<FileHistory> {
+    return (await this.#client.request("GET", `v1/workspaces/history?${this.#query(space, { path, after })}`)) as FileHistory;
+  }
+
+  /** A file as it was in a version of its history. */
+  async version(space: Space, path: string, id: string, signal?: AbortSignal): Promise<FileContent> {
+    return (await this.#client.request("GET", `v1/workspaces/history/file?${this.#query(space, { path, id })}`, { signal })) as FileContent;
   }
 
   /** A file's content as an object URL of a type; revoke() releases it. */

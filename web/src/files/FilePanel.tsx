@@ -2,7 +2,7 @@ import { Suspense, useEffect, useRef, useState } from "react";
 
 import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
-import { Back, Close, Dots, Download, Forth, Pencil, Trash } from "../ui/icons.tsx";
+import { Back, Clock, Close, Dots, Download, Forth, Pencil, Trash } from "../ui/icons.tsx";
 import { lazily } from "../ui/lazily.ts";
 import { Menu, MenuItem } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
@@ -14,6 +14,7 @@ import { NameDialog } from "./NameDialog.tsx";
 import { folderOf, nameOf } from "./tree.ts";
 import { useFiles, useFilesState } from "./use-files.ts";
 
+const HistoryDialog = lazily(() => import("./HistoryDialog.tsx"));
 const EditPane = lazily(() => import("./EditPane.tsx"));
 
 /** A button that fits into the header, and is as high as a finger needs on a touch screen. */
@@ -28,7 +29,7 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
   const backs = useFilesState((s) => s.back.length);
   const forths = useFilesState((s) => s.forward.length);
   const [source, setSource] = useState(false);
-  const [asking, setAsking] = useState<"" | "discard" | "delete" | "move">("");
+  const [asking, setAsking] = useState<"" | "discard" | "delete" | "move" | "history">("");
   const [said, setSaid] = useState("");
   const [problem, setProblem] = useState("");
   const heading = useRef<HTMLHeadingElement>(null);
@@ -127,6 +128,9 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
             <MenuItem icon={<Download size={16} />} onSelect={download}>
               Download
             </MenuItem>
+            <MenuItem icon={<Clock size={16} />} onSelect={() => setAsking("history")}>
+              History
+            </MenuItem>
             {!readOnly && (
               <MenuItem icon={<Pencil size={16} />} onSelect={() => setAsking("move")}>
                 Rename or move
@@ -184,6 +188,11 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
         >
           “<bdi>{oneLine(path, 200)}</bdi>” is deleted from the workspace{version !== undefined && ", if it is still as you see it"}.
         </Confirm>
+      )}
+      {asking === "history" && file && (
+        <Suspense fallback={null}>
+          <HistoryDialog file={file} editable={editable && doc.state === "read"} onClose={() => setAsking("")} />
+        </Suspense>
       )}
       {asking === "move" && <NameDialog title="Rename or move" label="Its new path" action="Move" value={path} onClose={() => setAsking("")} onDone={(to) => files.move(to)} />}
     </div>
