@@ -219,7 +219,7 @@ func TestCallback(t *testing.T) {
 	if w := get("bob"); w.Code != http.StatusTeapot {
 		t.Errorf("bob got %s", w.Body)
 	}
-	if w := get("ana"); w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != `{"expires_in":5184000,"success":true}` || w.Header().Get("Referrer-Policy") != "no-referrer" {
+	if w := get("ana"); w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != `{"success":true,"expires_in":5184000}` || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("ana got %d %s", w.Code, w.Body)
 	}
 	if w := get("ana"); w.Code != http.StatusTeapot {

@@ -212,7 +212,7 @@ func TestServed(t *testing.T) {
 	if in.URL == "" || !strings.Contains(in.Title, "sebastian") || len(g.sim.Posts()) != 0 {
 		t.Fatalf("it asks %+v", in)
 	}
-	if got := g.get(in.URL); got != `{"expires_in":5184000,"success":true}` { // follows the redirect
+	if got := g.get(in.URL); got != `{"success":true,"expires_in":5184000}` { // follows the redirect
 		t.Fatalf("the callback answers %s", got)
 	}
 	turn := g.answer(in, parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{"Have you logged in there?": "Done"}})
