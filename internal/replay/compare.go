@@ -74,13 +74,14 @@ func (n namer) rename(text []byte) []byte {
 // left are events left out of the comparison: chance or another process caused them, or
 // they belong to no turn.
 var left = []parley.EventType{
-	"session.forked", "session.updated", "history.condensed", "turn.queued", "turn.interrupted", "turn.resumed", "turn.stop_requested",
+	"session.forked", "session.updated", "session.rewinding", "history.condensed", "turn.queued", "turn.interrupted", "turn.resumed", "turn.stop_requested",
 	"artifact.stored", "context.observed", "budget.reached", "hook.ran", "files.announced", "files.saved", "runtime.noted", "runtime.kept",
 }
 
 // volatile are fields that differ from run to run, or repeat others.
 var volatile = map[string][]string{
 	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force", "workspace", "read_only"},
+	"session.rewound":      {"to", "undoes", "by", "client", "memory"},
 	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets", "hook_due"},
 	"turn.completed":       {"usage"},
 	"turn.failed":          {"usage"},

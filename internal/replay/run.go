@@ -61,7 +61,9 @@ type runner struct {
 	asked   requests
 	ids     ids
 	count   int
-	granted int // rules that the recording's session had last
+	granted int                             // rules that the recording's session had last
+	began   map[parley.TurnID]parley.TurnID // by the recorded turn: the one of the run
+	rewinds map[int64]int64                 // by the number of a recorded rewind: that of the run's
 
 	// What of a workspace decides which calls are made; the calls touch no files here.
 	space    parley.Workspace
@@ -80,7 +82,7 @@ func Run(ctx context.Context, rec *Recording, o Options) (Result, error) {
 			return seam.ModelInfo{Name: name, Provider: "recorded", Scripted: true, ContextTokens: 200_000, MaxOutputTokens: 8192}
 		}
 	}
-	r := &runner{rec: rec, o: o, turns: rec.read(), store: mem.New()}
+	r := &runner{rec: rec, o: o, turns: rec.read(), store: mem.New(), began: map[parley.TurnID]parley.TurnID{}, rewinds: map[int64]int64{}}
 	r.clock.Store(new(time.Unix(0, 0)))
 	defer func() { _ = r.store.Close() }()
 	err := r.run(ctx)
@@ -120,6 +122,8 @@ func (r *runner) run(ctx context.Context) error {
 			}
 		case parley.TurnStarted:
 			err = r.turn(ctx, ev.Turn)
+		case parley.SessionRewound:
+			err = r.rewind(ctx, ev.Seq, p)
 		case parley.SessionForked:
 			if r.readOnly = r.space != ""; p.Workspace != "" {
 				r.space, r.readOnly = p.Workspace, p.ReadOnly
@@ -171,7 +175,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Now:      func() time.Time { return *r.clock.Load() },
 
-		Gathered: gathered, RunRedacted: r.stage.ran, HasCredential: r.stage.hadCredential, NothingRuns: true, Untimed: true,
+		Files: r.stage, Gathered: gathered, RunRedacted: r.stage.ran, HasCredential: r.stage.hadCredential, NothingRuns: true, Untimed: true,
 	})
 	if err != nil {
 		return err
@@ -312,6 +316,7 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 		return err
 	}
 	r.count++
+	r.began[id] = info.ID
 	for {
 		info, err = r.engine.Await(ctx, r.who, info.ID, r.o.Patience)
 		switch {

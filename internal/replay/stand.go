@@ -28,6 +28,10 @@ type stage struct {
 	other   seam.Models // answers instead of the recording; may be nil
 	app     *parley.App
 	ids     *ids
+
+	rewound *parley.SessionRewound            // the recorded rewind that the run makes; nil: none
+	changed []parley.CallID                   // the recorded calls that changed files
+	inputs  map[parley.CallID]json.RawMessage // of the recorded calls
 }
 
 func (s *stage) now() *turn {
@@ -311,6 +315,9 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 func (s *stage) Words(tool string, input json.RawMessage) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.rewound != nil {
+		return s.wordsFor(tool, input)
+	}
 	if s.turn == nil {
 		return ""
 	}
