@@ -15,6 +15,7 @@ type App struct {
 	Fallbacks    []string            `json:"fallbacks,omitempty"` // models to call, in this order, when Model does not answer
 	Budgets      Budgets             `json:"budgets"`
 	Policy       Policy              `json:"policy"`
+	Mode         PermissionMode      `json:"mode,omitempty"` // of sessions that name none; empty: ModeDefault
 	Memory       MemoryOptions       `json:"memory"`
 	Busy         BusyMode            `json:"busy"`
 	MaxOpenTurns int                 `json:"max_open_turns"` // running and queued together; at least 1

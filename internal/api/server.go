@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -29,6 +30,7 @@ type AppInfo struct {
 	FollowUps   []string       `json:"follow_ups" nullable:"false"`
 	Wires       []string       `json:"wires" nullable:"false"`
 	Modes       []string       `json:"modes" nullable:"false" doc:"The permission modes that a session of the app may have."`
+	Mode        string         `json:"mode" doc:"The permission mode of sessions that name none."`
 	FixedModel  bool           `json:"fixed_model" doc:"Callers cannot choose a model."`
 	Page        AppPage        `json:"page"`
 	Notices     []string       `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
@@ -57,6 +59,7 @@ type AppTool struct {
 	Name        string        `json:"name"`
 	Description string        `json:"description"`
 	Effect      parley.Effect `json:"effect"`
+	Edits       bool          `json:"edits" doc:"It changes only files of the session's workspace, and is not asked about in the mode acceptEdits."`
 }
 
 // AppParam is exported for the same reason as SessionParam.
@@ -231,7 +234,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 	info := AppInfo{
 		Name: a.Name, Title: a.Title, Description: a.Description, Entry: a.Entry, Budgets: a.Budgets,
 		Agents: []AppAgent{}, Tools: []AppTool{}, Examples: some(a.Examples), FollowUps: some(a.FollowUps), Wires: some(a.Wires), Notices: some(slices.Clone(s.o.Notices)),
-		FixedModel: a.Policy.FixedModel,
+		Mode: cmp.Or(string(a.Mode), string(parley.ModeDefault)), FixedModel: a.Policy.FixedModel,
 	}
 	if s.o.Page != nil {
 		info.Page = s.o.Page(a.Name)
@@ -252,7 +255,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 		if effect == "" {
 			effect = parley.EffectWrite
 		}
-		info.Tools = append(info.Tools, AppTool{Name: t.Name, Description: t.Description, Effect: effect})
+		info.Tools = append(info.Tools, AppTool{Name: t.Name, Description: t.Description, Effect: effect, Edits: t.Edits})
 	}
 	if wrong := s.mistakes()[a.Name]; len(wrong) > 0 {
 		info.Notices = append(info.Notices, "This app has mistakes, so its last correct version is served: "+strings.Join(wrong, "; "))

@@ -166,6 +166,8 @@ func TestMistakesInAnApp(t *testing.T) {
 			`14: policy.rules[0].verdict: "maybe" is not one of allow, ask, confirm, deny`,
 			`14: policy.modes[0]: "yolo" is not one of default, acceptEdits, plan, bypassPermissions`,
 		}},
+		"a mode that there is not":   {ok + "mode: yolo\n", []string{`6: mode: "yolo" is not one of default, acceptEdits, plan, bypassPermissions`}},
+		"a mode that is not offered": {ok + "mode: bypassPermissions\n", []string{"6: mode: is bypassPermissions, which policy.modes does not offer"}},
 		"twice, under two names": {ok + "memory: {last_k: 1, lastK: 2}\nttl: {session_idle: 1h, sessionIdleDays: 1, continuationRetentionHours: -1}\nmax_open_turns: 2\nconcurrency: {maxOpenContinuationsPerSession: 2}\nstreaming: {flushCadenceMs: -1, partialUpdateInterval: 1}\n", []string{
 			"6: memory.lastK: is set twice, first in line 6",
 			"7: ttl.continuation_retention_hours: has to be more than 0, and less than a hundred years",

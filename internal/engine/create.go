@@ -210,6 +210,10 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	if err := checkMode(&app, c.Policy, c.Mode); err != nil {
 		return parley.SessionCreated{}, err
 	}
+	mode := c.Mode
+	if mode == "" && checkMode(&app, c.Policy, app.Mode) == nil {
+		mode = app.Mode
+	}
 	if err := checkSampling(&app, nil, c.Temperature, &c.MaxOutput); err != nil {
 		return parley.SessionCreated{}, err
 	}
@@ -220,7 +224,7 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	force := app.InForce()
 	return parley.SessionCreated{
 		InForce: &force, Workspace: space, ReadOnly: readOnly,
-		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Policy: c.Policy,
+		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: mode, Policy: c.Policy,
 		Budgets: budgets, Memory: app.Memory, Busy: busy, MaxOpenTurns: open,
 		Preferences: maps.Clone(c.Preferences), OutsideID: c.OutsideID, Temporary: c.Temporary,
 	}, nil

@@ -9,6 +9,25 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
+// TestModeOfAnApp: a session that names no mode has the app's, where its own policy offers it.
+func TestModeOfAnApp(t *testing.T) {
+	app := enginetest.App(func(a *parley.App) { a.Mode = parley.ModeAcceptEdits })
+	rigged(t, mailer("mail"), app, func(t *testing.T, r *enginetest.Rig) {
+		for want, c := range map[parley.PermissionMode]parley.CreateSession{
+			parley.ModeAcceptEdits: {},
+			parley.ModeDefault:     {Mode: parley.ModeDefault},
+			parley.ModePlan:        {Mode: parley.ModePlan},
+			"":                     {Policy: &parley.Policy{Modes: []parley.PermissionMode{}}},
+		} {
+			s := r.Session(func(s *parley.CreateSession) { s.Mode, s.Policy = c.Mode, c.Policy })
+			st, err := r.Engine.State(ctx, enginetest.User, s.ID)
+			if err != nil || st.Mode != want {
+				t.Errorf("a session with %+v has mode %q, want %q, %v", c, st.Mode, want, err)
+			}
+		}
+	})
+}
+
 // TestModesOfAnApp: a caller chooses among the modes that the app offers. A log from elsewhere
 // cannot bring in another mode.
 func TestModesOfAnApp(t *testing.T) {

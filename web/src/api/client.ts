@@ -105,10 +105,12 @@ export interface AppInfo {
   follow_ups?: string[];
   /** The permission modes that a session may have. */
   modes?: PermissionMode[];
+  /** The permission mode of a session that names none. */
+  mode?: PermissionMode;
   /** Callers cannot choose a model. */
   fixed_model?: boolean;
   agents?: { name: string; description?: string; model?: string }[];
-  tools?: { name: string; description: string; effect: Effect }[];
+  tools?: { name: string; description: string; effect: Effect; edits?: boolean }[];
   page?: AppPage;
   /** Messages that people should see. */
   notices: string[];

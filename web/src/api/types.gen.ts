@@ -348,6 +348,7 @@ export interface App {
   fallbacks?: string[]; // models to call, in this order, when Model does not answer
   budgets: Budgets;
   policy: Policy;
+  mode?: PermissionMode; // of sessions that name none; empty: ModeDefault
   memory: MemoryOptions;
   busy: BusyMode;
   max_open_turns: number; // running and queued together; at least 1

@@ -89,3 +89,15 @@ test("a page that nobody touches notices that its app was mended, while it can b
   await vi.advanceTimersByTimeAsync(60_000);
   expect(read()).toBe(reads);
 });
+
+test("a new conversation has the app's mode, unless somebody chose one", async () => {
+  app = { ...changed, mode: "acceptEdits" };
+  await chat.refreshApp();
+  expect(now().opened.records.mode).toBe("acceptEdits");
+  chat.newChat();
+  expect(now().opened.records.mode).toBe("acceptEdits");
+  await chat.setMode("default");
+  app = { ...app, title: "Again" };
+  await chat.refreshApp();
+  expect(now().opened.records.mode).toBe("default");
+});

@@ -4,7 +4,7 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { ApiError, toApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
+import { ApiError, toApiError, type AppInfo, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
 import type { Answer, BusyMode, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
@@ -124,8 +124,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** A session was deleted. */
   protected abstract dropped(id: string): void;
 
-  #fresh(id: string): Opened {
-    const mode = this.#modes.get(id);
+  #fresh(id: string, app?: AppInfo): Opened {
+    const mode = this.#modes.get(id) ?? app?.mode;
     const model = this.#models.get(id);
     return {
       id,
@@ -163,6 +163,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
       (app) => {
         const same = JSON.stringify(app) === JSON.stringify(this.state.app);
         this.set({ ...(!same && { app }), refused: undefined, unread: undefined });
+        const { id, phase, records } = this.state.opened;
+        if (phase === "new" && app.mode && !this.#modes.has(id)) this.#show({ records: { ...records, mode: app.mode } });
       },
       (cause: unknown) => {
         // The page works without its examples; but an app that is not served takes no message.
@@ -215,7 +217,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   newChat(): void {
     this.#leave();
-    this.set({ opened: this.#fresh(this.uuid()), problem: undefined });
+    this.set({ opened: this.#fresh(this.uuid(), this.state.app), problem: undefined });
   }
 
   async open(id: string): Promise<void> {
@@ -543,7 +545,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#unwatch(id);
     this.#forget(id);
     this.#made.delete(id);
-    if (this.state.opened.id === id) this.set({ opened: { ...this.#fresh(id), exchanges: this.state.opened.exchanges } });
+    if (this.state.opened.id === id) this.set({ opened: { ...this.#fresh(id, this.state.app), exchanges: this.state.opened.exchanges } });
     void this.refreshList();
   }
 

@@ -1,31 +1,29 @@
 import { Suspense, useState } from "react";
 
-import type { PermissionMode } from "../../api/types.gen.ts";
 import { Confirm } from "../../ui/confirm.tsx";
-import { Bolt, Check, Eye, Hand, Pin } from "../../ui/icons.tsx";
+import { Bolt, Check, Eye, Hand, Pencil, Pin } from "../../ui/icons.tsx";
 import { Menu, MenuChoice } from "../../ui/menu.tsx";
 import { lazily } from "../../ui/lazily.ts";
 import { useActions, useChat } from "../use-chat.ts";
 import { ApprovalsButton } from "./ApprovalsButton.tsx";
 import { ModelMenu } from "./ModelMenu.tsx";
-import { showsMode } from "./modes.ts";
+import { offersMode, showsMode } from "./modes.ts";
 
 const PinsEditor = lazily(() => import("./PinsEditor.tsx"));
 const RulesList = lazily(() => import("./RulesList.tsx"));
 
 const modes = [
   { mode: "default", name: "Asks first", hint: "Reads at will, and asks before it changes anything.", Icon: Hand },
+  { mode: "acceptEdits", name: "Edits files", hint: "Changes files of the workspace at once, and asks before anything else.", Icon: Pencil },
   { mode: "plan", name: "Plans only", hint: "Reads and proposes; nothing is changed.", Icon: Eye },
   { mode: "bypassPermissions", name: "Acts at once", hint: "Does not ask. What the app forbids stays forbidden.", Icon: Bolt },
 ] as const;
-
-const others: Partial<Record<PermissionMode, string>> = { acceptEdits: "Accepts edits" };
 
 /** Which model answers, how much the conversation asks before it acts, and its pins. */
 export function Settings() {
   const chat = useActions();
   const mode = useChat((s) => s.opened.records.mode);
-  const offered = useChat((s) => s.app?.modes);
+  const app = useChat((s) => s.app);
   const shown = useChat((s) => showsMode(s.app, s.opened.records.mode));
   const pins = useChat((s) => s.opened.records.pins.length);
   const rules = useChat((s) => s.opened.records.rules.length);
@@ -34,10 +32,10 @@ export function Settings() {
   const [editing, setEditing] = useState(false);
   const [listing, setListing] = useState(false);
   if (ended) return null;
-  const choices = modes.filter((m) => offered?.includes(m.mode) ?? m.mode === "default");
+  const choices = modes.filter((m) => offersMode(app, m.mode));
   const now = modes.find((m) => m.mode === mode);
   const Icon = now?.Icon ?? Hand;
-  const name = now?.name ?? others[mode] ?? mode;
+  const name = now?.name ?? mode;
   const row = "inline-flex h-7 items-center gap-1.5 rounded-md px-2 text-xs hover:bg-hover [@media(pointer:coarse)]:h-11";
   return (
     <div className="-mb-2 -ml-1 flex flex-wrap items-center gap-x-1 pt-1.5">

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Effect, PermissionMode } from "../../api/types.gen.ts";
-import { showsMode } from "./modes.ts";
+import { offersMode, showsMode } from "./modes.ts";
 
 const app = (effects: Effect[], ...modes: PermissionMode[]) => ({ tools: effects.map((effect) => ({ name: effect, description: "", effect })), modes });
 
@@ -14,4 +14,13 @@ test.each([
   ["an app that is not known yet, in a mode that was chosen", undefined, "bypassPermissions", true],
 ] as const)("the mode of a conversation is shown: %s", (_, app, mode, shown) => {
   expect(showsMode(app, mode)).toBe(shown);
+});
+
+test("the mode about edits is offered only where something edits files", () => {
+  const plain = app(["read", "write"], "default", "acceptEdits", "plan");
+  const editing = { ...plain, tools: [...plain.tools, { name: "Edit", description: "", effect: "write" as const, edits: true }] };
+  expect(offersMode(plain, "acceptEdits")).toBe(false);
+  expect(offersMode(editing, "acceptEdits")).toBe(true);
+  expect(offersMode({ ...editing, modes: ["default"] }, "acceptEdits")).toBe(false);
+  expect(offersMode(undefined, "default")).toBe(true);
 });

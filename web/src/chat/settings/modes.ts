@@ -10,3 +10,9 @@ export function showsMode(app: Pick<AppInfo, "tools" | "modes"> | undefined, mod
   if (mode !== "default") return true;
   return (app?.tools?.some((t) => t.effect !== "read") || app?.modes?.includes("bypassPermissions")) ?? false;
 }
+
+/** Whether a page offers a mode: one about edits only if the app has a tool that edits files. */
+export function offersMode(app: Pick<AppInfo, "tools" | "modes"> | undefined, mode: PermissionMode): boolean {
+  if (mode === "acceptEdits" && !app?.tools?.some((t) => t.edits)) return false;
+  return app?.modes?.includes(mode) ?? mode === "default";
+}
