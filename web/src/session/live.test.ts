@@ -113,4 +113,20 @@ describe("a log that is read from its last turns on", () => {
       expect([...joined.records.events]).toEqual([...want.records.events]);
     }
   });
+
+  // Both logs that are cut have the same turns taken back as the whole one, wherever they are cut.
+  test("marks what later rewinds have taken back", () => {
+    const log = eventsIn("rewound.ndjson");
+    const marks = (v: SessionView) => [v.transcript.turns?.map((t) => [t.id, t.rewound]), v.transcript.rewinds];
+    for (let end = 8; end <= log.length; end++) {
+      const all = log.slice(0, end);
+      const want = advance(nothing, all.map((event) => ({ kind: "event", event })));
+      for (const after of [6, 11, 13, 18]) {
+        if (after >= end) continue;
+        const late = { ...nothing, from: after, transcript: { ...nothing.transcript, seq: after } };
+        const view = advance(late, all.filter((e) => e.seq > after).map((event) => ({ kind: "event", event })));
+        expect(marks(precede(view, 0, all.filter((e) => e.seq <= after))), `the first ${end}, cut at ${after}`).toEqual(marks(want));
+      }
+    }
+  });
 });

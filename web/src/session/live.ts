@@ -5,7 +5,7 @@ import type { SessionWindow } from "../api/client.ts";
 import type { Frame } from "../api/stream.ts";
 import type { Delta, Event, Transcript } from "../api/types.gen.ts";
 import { isEnd, noRecords, record, type Records } from "./records.ts";
-import { empty, reduceAll } from "./reduce.ts";
+import { empty, marked, reduceAll } from "./reduce.ts";
 
 /** What is known of a call that has not ended. */
 export interface InFlight {
@@ -49,12 +49,15 @@ export function precede(view: SessionView, after: number, events: readonly Event
   const turns = (older.turns ?? []).map((t) => have.get(t.id) ?? t);
   const placed = new Set(turns);
   turns.push(...(view.transcript.turns ?? []).filter((t) => !placed.has(t)));
+  // Later rewinds have taken back turns among the older ones, and brought back others.
+  const rewinds = [...(older.rewinds ?? []), ...(view.transcript.rewinds ?? [])];
+  const now = marked(turns, rewinds);
   const joined = new Map(records.events);
   for (const [turn, list] of view.records.events) joined.set(turn, [...(joined.get(turn) ?? []), ...list]);
   return {
     ...view,
     from: after,
-    transcript: { ...view.transcript, turns },
+    transcript: { ...view.transcript, turns: now.turns, ...(rewinds.length > 0 && { rewinds: now.rewinds }) },
     records: { ...view.records, events: joined, asked: new Map([...records.asked, ...view.records.asked]) },
   };
 }

@@ -125,16 +125,11 @@ class Draft {
     if (files_more) view.files_more = files_more;
     if (effects && effects.length > 0) view.effects = effects;
     if (effects_more) view.effects_more = effects_more;
-    const all = [...(v.rewinds ?? []), view];
-    const gaps = skips(all);
-    v.rewinds = all.map(({ rewound: _was, ...r }) => withRewound(r, skipped(gaps, r.seq)));
-    for (const t of v.turns ?? []) {
-      const by = skipped(gaps, t.seq);
-      if (t.status === "pending" || by === (t.rewound ?? 0)) continue;
-      const mine = this.#turn(t.id);
-      if (mine && by > 0) mine.rewound = by;
-      else delete mine?.rewound;
-    }
+    const now = marked(v.turns ?? [], [...(v.rewinds ?? []), view]);
+    v.rewinds = now.rewinds;
+    now.turns.forEach((t, i) => {
+      if (t !== v.turns?.[i]) this.#turns()[i] = t;
+    });
   }
 
   /** The turns, as an array that may be modified. */
@@ -275,8 +270,16 @@ function applyTurn(t: TurnView, e: Event): void {
   }
 }
 
-function withRewound(r: RewindView, by: number): RewindView {
-  return by > 0 ? { ...r, rewound: by } : r;
+/** The turns and rewinds with what these rewinds take back marked. What does not change stays the same object. */
+export function marked(turns: readonly TurnView[], rewinds: readonly RewindView[]): { turns: TurnView[]; rewinds: RewindView[] } {
+  const gaps = skips(rewinds);
+  const mark = <T extends { seq: number; rewound?: number }>(x: T): T => {
+    const by = skipped(gaps, x.seq);
+    if (by === (x.rewound ?? 0)) return x;
+    const { rewound: _was, ...rest } = x;
+    return (by > 0 ? { ...rest, rewound: by } : rest) as T;
+  };
+  return { turns: turns.map((t) => (t.status === "pending" ? t : mark(t))), rewinds: rewinds.map(mark) };
 }
 
 /** A stretch of the log that the conversation skips, from its first to its last event, and the rewind after it. */
