@@ -90,6 +90,11 @@ func TestMessages(t *testing.T) {
 			"# user\nWhat is the spec?\n# assistant\n-> w add {}\n# tool\n" +
 				"<- w ! The answer of this call was lost, but a person has confirmed that it took effect. Do not repeat it.\n",
 		},
+		"one that nobody cleared up, or that nobody was asked about in time": {
+			resolved(parley.ChoiceLeave),
+			"# user\nWhat is the spec?\n# assistant\n-> w add {}\n# tool\n" +
+				"<- w ! It is unknown whether this call took effect, and nobody has found out. Do not repeat it; tell the user.\n",
+		},
 		"one that was done again": {
 			join(resolved(parley.ChoiceAgain), by("", parley.ToolRequested{Call: "w2", Name: "add", Input: []byte("{}"), Redo: "w"}), ended("w2", "added")),
 			"# user\nWhat is the spec?\n# assistant\n-> w add {}\n# tool\n<- w added\n",

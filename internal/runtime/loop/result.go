@@ -75,7 +75,7 @@ func unknownWords(c *parley.Tool) string {
 	case parley.ChoiceAgain:
 		return "It is unknown whether this call took effect. A person asked to do it again, but that did not come to pass. Do not repeat it."
 	case parley.ChoiceLeave:
-		return "It is unknown whether this call took effect. A person decided to leave it so. Do not repeat it."
+		return "It is unknown whether this call took effect, and nobody has found out. Do not repeat it; tell the user."
 	}
 	return joinLines(words("", "It is unknown whether this call took effect.", c), "Do not repeat it; tell the user.")
 }
