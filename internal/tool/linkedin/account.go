@@ -347,7 +347,7 @@ func (t *Toolset) Finish(ctx context.Context, p parley.Principal, a Answer, may 
 		return LoggedIn{}, parley.Errorf(parley.CodeForbidden, "the app at LinkedIn may not ask for all of: %s", strings.Join(t.o.Scopes, " ")).
 			WithHint("add the products to the app in LinkedIn's developer portal, or set LINKEDIN_SCOPES")
 	case a.Error != "" || a.Code == "":
-		return LoggedIn{}, parley.Errorf(parley.CodeForbidden, "the login at LinkedIn was cancelled")
+		return LoggedIn{}, parley.Errorf(parley.CodeForbidden, "the login at LinkedIn was cancelled").WithHint("begin it again, and allow the access")
 	}
 	// Not cancelled: the code can be used once.
 	ctx = context.WithoutCancel(ctx)

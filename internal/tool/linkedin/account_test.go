@@ -97,7 +97,10 @@ func TestState(t *testing.T) {
 	refused("too late", ana, late, parley.CodeNotFound)
 	refused("workspace withdrawn", ana, g.visit(link(petra)), parley.CodeNotFound)
 	g.sim.Set(func(s *sim.Settings) { s.Consent = "cancel" })
-	refused("cancelled", ana, g.visit(link(sebastian)), parley.CodeForbidden)
+	cancelled := g.visit(link(sebastian))
+	if _, err := g.set.Finish(t.Context(), ana, cancelled, nil); parley.CodeOf(err) != parley.CodeForbidden || parley.Info(err).Hint == "" {
+		t.Errorf("cancelled: got %v; a person can begin again, which the hint has to say", err)
+	}
 	bad := g.visit(link(sebastian))
 	bad.Code, bad.Error = "wrong", ""
 	refused("wrong code", ana, bad, parley.CodeForbidden)
