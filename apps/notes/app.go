@@ -39,13 +39,23 @@ func mount(m app.Mux, d app.Deps) {
 		o.Accounts = tools
 	}
 	h := New(o)
-	m.Handle(http.MethodPost+" "+ChatPath, http.HandlerFunc(h.Chat))
-	m.Handle(http.MethodPost+" "+StreamPath, http.HandlerFunc(h.Stream))
-	m.Handle(http.MethodPost+" "+ClearPath, http.HandlerFunc(h.Clear))
-	m.Handle(http.MethodGet+" "+HistoryPath, http.HandlerFunc(h.History))
-	m.Handle(http.MethodGet+" "+AccountPath, http.HandlerFunc(h.Account))
-	m.Handle(http.MethodPost+" "+AccountPath, http.HandlerFunc(h.Login))
-	m.Handle(http.MethodDelete+" "+AccountPath, http.HandlerFunc(h.Logout))
-	m.Handle(http.MethodGet+" "+linkedin.CallbackPath, h.Callback(tools, v.check))
+	m.Handle(http.MethodPost+" "+ChatPath, handler(h.Chat))
+	m.Handle(http.MethodPost+" "+StreamPath, handler(h.Stream))
+	m.Handle(http.MethodPost+" "+ClearPath, handler(h.Clear))
+	m.Handle(http.MethodGet+" "+HistoryPath, handler(h.History))
+	m.Handle(http.MethodGet+" "+AccountPath, handler(h.Account))
+	m.Handle(http.MethodPost+" "+AccountPath, handler(h.Login))
+	m.Handle(http.MethodDelete+" "+AccountPath, handler(h.Logout))
+	m.Handle(http.MethodGet+" "+linkedin.CallbackPath, handler(h.Callback(tools, v.check).ServeHTTP))
 	describe(m)
 }
+
+// handler is a handler of this wire, whose errors have their message under detail.
+type handler func(w http.ResponseWriter, r *http.Request)
+
+var _ app.Detailed = handler(nil)
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h(w, r) }
+
+// HasDetail implements [app.Detailed].
+func (handler) HasDetail() {}

@@ -167,6 +167,9 @@ func WriteError(w http.ResponseWriter, err error) {
 }
 
 func writeStatus(w http.ResponseWriter, status int, e *statusError) {
+	if wantsDetail(w) {
+		e.detail = e.info.Message
+	}
 	h := w.Header()
 	for k, v := range e.GetHeaders() {
 		h[k] = v

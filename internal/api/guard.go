@@ -31,6 +31,9 @@ type GuardOptions struct {
 	// Redact removes secrets from the bodies of refusals, which may quote their input.
 	// Other bodies come from the log, which has none. Nil: no body is redacted.
 	Redact func(body []byte) []byte
+	// Detail reports whether the clients of a request's path look for the message of an error under
+	// detail. Whatever refuses such a request says it there, too. Nil: no path has such clients.
+	Detail func(r *http.Request) bool
 	Logger *slog.Logger
 }
 
@@ -57,6 +60,9 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := &tracker{ResponseWriter: w, redact: g.o.Redact}
+	if g.o.Detail != nil {
+		t.detail = func() bool { return g.o.Detail(r) }
+	}
 	defer g.recover(t, r)
 	if !g.answered(t, r) {
 		g.next.ServeHTTP(t, r)
@@ -302,6 +308,7 @@ func recovered(t *tracker, r *http.Request, log *slog.Logger, v any) {
 type tracker struct {
 	http.ResponseWriter
 	redact  func([]byte) []byte
+	detail  func() bool // nil: no
 	wrote   bool
 	refused bool
 }
@@ -324,6 +331,21 @@ func (t *tracker) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// wantsDetail reports whether an error that is written to w has its message under detail, too, which
+// the Guard before w knows.
+func wantsDetail(w http.ResponseWriter) bool {
+	for {
+		if t, ok := w.(*tracker); ok {
+			return t.detail != nil && t.detail()
+		}
+		under, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = under.Unwrap()
+	}
 }
 
 // Unwrap is for http.ResponseController.

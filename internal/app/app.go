@@ -98,6 +98,13 @@ type Mux interface {
 	Schema(v any) *huma.Schema
 }
 
+// Detailed is a handler of a route whose clients look for the message of an error under detail,
+// beside the one shape. Whatever refuses a request before the handler says it there, too.
+type Detailed interface {
+	http.Handler
+	HasDetail()
+}
+
 // Deps is what routes may use. Handlers ask Principal first, and pass the result on: the engine
 // and the log decide by it what belongs to whom.
 type Deps struct {

@@ -33,6 +33,7 @@ type Table struct {
 	open     []string
 	pages    []string         // patterns of pages
 	routes   map[string]route // routes of apps, by path
+	details  []string         // paths whose clients look for the message of an error under detail
 }
 
 // New makes an empty table. The limits apply to the routes of apps.
@@ -90,6 +91,12 @@ func (t *Table) Route(by, method, path string, h http.Handler) (err error) {
 	t.patterns = append(t.patterns, path)
 	return nil
 }
+
+// Detail says that clients of a path look for the message of an error under detail.
+func (t *Table) Detail(path string) { t.details = append(t.details, path) }
+
+// HasDetail reports whether they do.
+func (t *Table) HasDetail(path string) bool { return slices.Contains(t.details, path) }
 
 // bounded limits the bodies that h reads. A request whose declared length is over the limit is
 // rejected; reading any other body beyond the limit fails.

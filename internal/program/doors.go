@@ -128,6 +128,9 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 		}
 		h.ServeHTTP(w, r)
 	}))
+	if _, ok := h.(app.Detailed); ok {
+		m.t.Detail(path)
+	}
 	if m.err == nil && err != nil {
 		m.err = parley.Errorf(parley.CodeInvalid, "the path %s of the app %s is already in use: %w", path, m.by, err).
 			WithHint("each path belongs to one app; give one of the apps another path")

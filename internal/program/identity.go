@@ -112,6 +112,7 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		clean, _ := h.writer.RedactFile(body)
 		return clean
 	}
+	guard.Detail = func(r *http.Request) bool { return h.table.HasDetail(h.table.At(r)) }
 	if o.Own == nil {
 		o.Own = func(*http.Request) (string, bool) { return "", false }
 	}
