@@ -156,7 +156,7 @@ func (h *hand) move(rnd *rand.Rand) {
 	}
 	info, err := e.Session(ctx, enginetest.User, h.id)
 	ok(err)
-	switch rnd.IntN(7) {
+	switch rnd.IntN(8) {
 	case 0, 1, 2:
 		busy := []parley.BusyMode{parley.BusyReject, parley.BusyEnqueue, parley.BusyInterrupt, parley.BusySteer}[rnd.IntN(4)]
 		_, err := e.Send(ctx, enginetest.User, h.id, parley.Send{
@@ -191,6 +191,19 @@ func (h *hand) move(rnd *rand.Rand) {
 	case 6:
 		_, err := e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{})
 		ok(err)
+	case 7:
+		c := parley.RewindSession{Key: fmt.Sprint("r", rnd.IntN(40))}
+		if turns, err := e.Turns(ctx, enginetest.User, seam.TurnQuery{Session: h.id, Limit: 5}); err != nil {
+			ok(err)
+		} else if len(turns) > 0 {
+			c.Turn = turns[rnd.IntN(len(turns))].ID
+		}
+		if info.Rewound != nil && rnd.IntN(2) == 0 {
+			c.Turn, c.Undo = "", info.Rewound.Seq
+		}
+		if _, err := e.Rewind(ctx, enginetest.User, h.id, c); c.Turn != "" || c.Undo != 0 { // else there is nothing yet
+			ok(err, parley.CodeKeyReused, parley.CodeInvalid) // it was taken back, or is no message
+		}
 	}
 }
 

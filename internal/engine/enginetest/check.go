@@ -93,6 +93,9 @@ func CheckLog(events []parley.Event) error {
 		case parley.ToolEnded:
 			err = over(p.Call)
 		case parley.TurnCompleted, parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired:
+			if p, ok := p.(parley.TurnCancelled); ok && p.By == "rewound" && (s.Turn == nil || s.Turn.Status != parley.StatusInterrupted) {
+				return fmt.Errorf("event %d rewinds although turn %s was not interrupted", e.Seq, e.Turn)
+			}
 			ended[e.Turn] = true
 			for id, c := range calls {
 				if c.turn == e.Turn && c.ended == 0 {
