@@ -58,7 +58,7 @@ func TestRewind(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.settled()
-		want := []string{"write: sebastian/a.md", "Rewind to before turn " + string(turn.ID) + ": sebastian/a.md"}
+		want := []string{"write: sebastian/a.md", "Go back to before: write: sebastian/a.md"}
 		for _, at := range []string{g.vault, filepath.Join(g.dir, "remote.git")} {
 			if diff := cmp.Diff(want, g.history(at)); diff != "" {
 				t.Errorf("%s: %s", at, diff)

@@ -86,8 +86,10 @@ func (w *worker) read(ctx context.Context, id parley.SessionID) error {
 		if err != nil {
 			return err
 		}
+		if err := w.apply(ctx, s, e); err != nil {
+			return err
+		}
 		s.seq = e.Seq
-		w.apply(s, e)
 	}
 	return nil
 }
@@ -116,22 +118,21 @@ func (w *worker) from(ctx context.Context, id parley.SessionID) (int64, error) {
 	}
 }
 
-// apply follows an event.
-func (w *worker) apply(s *session, e parley.Event) {
+// apply follows an event. After an error it is to be called with the same event again.
+func (w *worker) apply(ctx context.Context, s *session, e parley.Event) error {
 	if e.Turn == "" {
-		w.outside(s, e)
-		return
+		return w.outside(ctx, s, e)
 	}
 	p, err := e.Payload()
 	if err != nil {
-		return // of a newer version
+		return nil // of a newer version
 	}
 	t := s.turns[e.Turn]
 	switch p := p.(type) {
 	case parley.TurnStarted:
 		s.turns[e.Turn] = &turn{id: e.Turn, asked: asked(p.TurnRequest), paths: map[string]bool{}}
 		w.c.s.want() // what others pushed
-		return
+		return nil
 	case parley.TurnCompleted:
 		w.ends(s, t, e, "completed")
 	case parley.TurnFailed:
@@ -142,7 +143,7 @@ func (w *worker) apply(s *session, e parley.Event) {
 		w.ends(s, t, e, "expired")
 	}
 	if t == nil {
-		return
+		return nil
 	}
 	switch p := p.(type) {
 	case parley.TurnInterrupted:
@@ -163,6 +164,7 @@ func (w *worker) apply(s *session, e parley.Event) {
 			}
 		}
 	}
+	return nil
 }
 
 func (t *turn) add(paths ...string) {
@@ -198,14 +200,14 @@ func (w *worker) ends(s *session, t *turn, e parley.Event, status string) {
 }
 
 // outside makes the job of an event that changed files outside of any turn, such as a rewind.
-func (w *worker) outside(s *session, e parley.Event) {
+func (w *worker) outside(ctx context.Context, s *session, e parley.Event) error {
 	var d struct {
 		Files  []struct{ Path string } `json:"files"`
 		Turn   parley.TurnID           `json:"turn"`
 		Undoes int64                   `json:"undoes"`
 	}
 	if e.Data == nil || json.Unmarshal(e.Data, &d) != nil || len(d.Files) == 0 {
-		return
+		return nil
 	}
 	paths := map[string]bool{}
 	for _, f := range d.Files {
@@ -218,9 +220,16 @@ func (w *worker) outside(s *session, e parley.Event) {
 	case e.Type == "session.rewound" && d.Undoes != 0:
 		subject = "Undo a rewind"
 	case e.Type == "session.rewound":
-		subject = "Rewind to before turn " + string(d.Turn)
+		of, err := w.c.o.Store.Turn(ctx, parley.System(), d.Turn)
+		if err != nil && parley.CodeOf(err) != parley.CodeNotFound {
+			return err
+		}
+		if subject = "Go back to before turn " + string(d.Turn); of.Message != "" {
+			subject = "Go back to before: " + of.Message
+		}
 	}
 	w.put(job{key: "Parley-Event", value: fmt.Sprintf("%s:%d", s.id, e.Seq), session: s.id, folder: s.folder, subject: subject, paths: paths, at: e.Time})
+	return nil
 }
 
 // put adds a job, unless it is known to be done.

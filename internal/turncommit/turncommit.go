@@ -49,6 +49,7 @@ type Log interface {
 type Store interface {
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error)
+	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
 	Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error)
 }
 
