@@ -177,6 +177,24 @@ func (x index) add(ctx context.Context, paths []string) error {
 	return err
 }
 
+// Ignored returns those of some files that are not committed because the repository ignores them.
+func (r *Repo) Ignored(ctx context.Context, files []string) (list []string, err error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	err = r.do(ctx, func(ctx context.Context) error {
+		for some := range slices.Chunk(files, 100) { // arguments
+			out, err := r.git(ctx, "", nil, append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"}, some...)...)
+			if err != nil {
+				return err
+			}
+			list = append(list, strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })...)
+		}
+		return nil
+	})
+	return list, err
+}
+
 func unresolved(path string) error {
 	return parley.Errorf(parley.CodeConflict, "%s is in conflict, and somebody is about to resolve it", path).WithHint("it is waited for; resolve it with git add")
 }

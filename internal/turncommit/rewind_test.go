@@ -1,8 +1,11 @@
 package turncommit_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +13,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/turncommit"
 )
 
 // made restores files that were made: it removes them.
@@ -41,6 +45,37 @@ func (made) Unsee(context.Context, parley.SessionID) error                   { r
 func (made) Begin(context.Context, parley.SessionID) error                   { return nil }
 func (made) Done(context.Context, parley.SessionID) error                    { return nil }
 func (made) Unfinished(context.Context) (list []parley.SessionID, err error) { return nil, nil }
+
+// TestIgnored: a file that git ignores is in no commit, and the log says so. A file that git has is committed although
+// it is to be ignored by now.
+func TestIgnored(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	live(t, func(g *rig) {
+		s := g.session("sebastian")
+		g.turn(s, "known", writes("known.md", "1\n"))
+		g.settled()
+		if log.Len() > 0 {
+			t.Errorf("said without a reason: %s", &log)
+		}
+		g.turn(s, "hide", writes(".gitignore", "*\n"), writes("hidden.md", "x\n"), writes("sub/[a] b.md", "x\n"))
+		g.settled()
+		g.turn(s, "again", call{"Read", map[string]any{"file_path": "known.md"}}, writes("known.md", "2\n"))
+		g.settled()
+		want := []string{"known: sebastian/known.md", "again: sebastian/known.md"}
+		if diff := cmp.Diff(want, g.history(g.vault)); diff != "" {
+			t.Error(diff)
+		}
+		said := log.String()
+		for _, name := range []string{"sebastian/.gitignore", "sebastian/hidden.md", "sebastian/sub/[a] b.md"} {
+			if !strings.Contains(said, name) || strings.Contains(said, "known.md") {
+				t.Errorf("it does not say that %s is ignored: %s", name, said)
+			}
+		}
+	}, func(o *turncommit.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
+}
 
 // TestRewind: what a rewind does to files is a new commit, and it is pushed.
 func TestRewind(t *testing.T) {

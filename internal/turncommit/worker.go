@@ -338,6 +338,23 @@ func (w *worker) commit(ctx context.Context, j job) error {
 		w.c.o.Logger.Info("the changes of a turn were committed", "turn", j.value, "commit", made.Hash[:10], "files", len(made.Files))
 		w.c.s.pushSoon()
 	}
+	return w.ignored(ctx, j, made.Files)
+}
+
+// ignored says which files of a job git ignores: nobody finds them in a commit.
+func (w *worker) ignored(ctx context.Context, j job, made []string) error {
+	var rest []string
+	for name := range j.paths {
+		if name = j.folder + "/" + name; !slices.Contains(made, name) {
+			rest = append(rest, name)
+		}
+	}
+	list, err := w.repo.Ignored(ctx, rest)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	w.c.o.Logger.Warn("files that a turn changed are not committed, since git ignores them", "turn", j.value, "files", list[:min(len(list), maxListed)], "of", len(list),
+		"hint", "a .gitignore names them; take them out of it if their changes are to be kept")
 	return nil
 }
 
