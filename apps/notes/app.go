@@ -46,6 +46,7 @@ func mount(m app.Mux, d app.Deps) {
 	m.Handle(http.MethodGet+" "+AccountPath, handler(h.Account))
 	m.Handle(http.MethodPost+" "+AccountPath, handler(h.Login))
 	m.Handle(http.MethodDelete+" "+AccountPath, handler(h.Logout))
+	m.Return(linkedin.CallbackPath)
 	m.Handle(http.MethodGet+" "+linkedin.CallbackPath, handler(h.Callback(tools, v.check).ServeHTTP))
 	describe(m)
 }

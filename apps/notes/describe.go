@@ -111,7 +111,7 @@ func describeLinkedIn(m app.Mux, person *huma.Param, object func(map[string]*hum
 	}
 	m.Describe(&huma.Operation{
 		OperationID: "linkedin-callback", Method: http.MethodGet, Path: linkedin.CallbackPath, Summary: "Where LinkedIn sends a browser after a login",
-		Description: "What waits for the login goes on.",
+		Description: "What waits for the login goes on. A browser without a key, where one is needed, is sent on to the page login.html, which asks here with the key of its user.",
 		Parameters:  []*huma.Param{in("state", "Of the login; it counts once."), in("code", "What LinkedIn gives out."), in("error", "Why there is no code."), in("error_description", "The same in words.")},
 		Responses:   jsonOf("The person is logged in", object(map[string]*huma.Schema{"success": yes, "expires_in": {Type: huma.TypeInteger, Description: "For how many seconds; 0 if that is not known."}}, "success", "expires_in")),
 	}, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable)

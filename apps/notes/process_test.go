@@ -52,8 +52,8 @@ func (d *demo) logged() string {
 	return d.log.String()
 }
 
-// startDemo starts it. settings are the lines of its parley.yaml.
-func startDemo(t *testing.T, store, settings string) *demo {
+// startDemo starts it. settings are the lines of its parley.yaml, and env more of its variables.
+func startDemo(t *testing.T, store, settings string, env ...string) *demo {
 	t.Helper()
 	d := &demo{t: t, data: filepath.Join(t.TempDir(), "data")}
 	file := filepath.Join(t.TempDir(), "parley.yaml")
@@ -67,6 +67,7 @@ func startDemo(t *testing.T, store, settings string) *demo {
 	}
 	d.process = exec.Command(self, "demo", "--config", file, "--data", d.data, "--store", store, "--addr", "127.0.0.1:0")
 	d.process.Env = []string{"NOTES_TEST_AS_PROGRAM=1", "PARLEY_SCRIPTED_PACE=1ms", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	d.process.Env = append(d.process.Env, env...)
 	out, err := d.process.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -91,6 +91,10 @@ type Mux interface {
 	// What begins with /apps/{app}/ belongs to all apps that are served. The handler answers 404
 	// for those that it has nothing for.
 	Handle(pattern string, h http.Handler)
+	// Return says that another service sends browsers to path, after a login there. A browser cannot
+	// show a key then. Where one is needed, the server sends it on to the page login.html, which
+	// asks for path with the key of its user. The page has a list of such paths.
+	Return(path string)
 	// Describe adds an operation to /openapi.json; refused are the statuses, beyond those of
 	// every route, with which it may be refused.
 	Describe(op *huma.Operation, refused ...int)

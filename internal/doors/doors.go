@@ -33,6 +33,7 @@ type Table struct {
 	open     []string
 	pages    []string         // patterns of pages
 	routes   map[string]route // routes of apps, by path
+	returns  []string         // paths to which other services send browsers
 	details  []string         // paths whose clients look for the message of an error under detail
 }
 
@@ -152,7 +153,38 @@ func (t *Table) At(r *http.Request) string {
 }
 
 // IsOpen reports whether a request needs no identity.
-func (t *Table) IsOpen(r *http.Request) bool { return slices.Contains(t.open, t.At(r)) }
+func (t *Table) IsOpen(r *http.Request) bool {
+	return slices.Contains(t.open, t.At(r)) || t.Returns(r)
+}
+
+// Return says that another service sends browsers to path, after a login there. Such a browser shows
+// no key. Its request reaches the route, which sends it on with [Back] if it has no identity.
+func (t *Table) Return(path string) { t.returns = append(t.returns, path) }
+
+// Returns reports whether a request is that of a browser that goes to such a path, and shows no
+// key. A page's own request is none.
+func (t *Table) Returns(r *http.Request) bool {
+	if r.Method != http.MethodGet || !slices.Contains(t.returns, r.URL.Path) || r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" {
+		return false
+	}
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		return mode == "navigate"
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// Back sends a browser on to the page that hands in what it brings, with its user's key. The page
+// learns the path from the query.
+func Back(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	q.Set("at", r.URL.Path)
+	h := w.Header()
+	// Relative, since a proxy's prefix is not known here.
+	h.Set("Location", strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)+"login.html?"+q.Encode())
+	h.Set("Referrer-Policy", "no-referrer") // the address has a code
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+}
 
 // ServeHTTP implements http.Handler. Unlike the mux it does not redirect, except to add a
 // missing slash at the end of a page's path.

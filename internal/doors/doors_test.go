@@ -15,6 +15,44 @@ func says(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
 }
 
+// TestTable_returns: who may come without a key to where another service sends browsers, and where such
+// a browser is sent on to.
+func TestTable_returns(t *testing.T) {
+	t.Parallel()
+	d := doors.New(wire.Limits{})
+	if err := d.Route("mine", http.MethodGet, "/api/mine/back", says("handed in")); err != nil {
+		t.Fatal(err)
+	}
+	d.Return("/api/mine/back")
+	for _, c := range []struct {
+		method, path string
+		header       []string
+		open         bool
+	}{
+		{"GET", "/api/mine/back?state=s", []string{"Accept", "text/html,*/*;q=0.8"}, true},
+		{"GET", "/api/mine/back", []string{"Sec-Fetch-Mode", "navigate", "Accept", "*/*"}, true},
+		{"GET", "/api/mine/back", []string{"Sec-Fetch-Mode", "cors", "Accept", "text/html"}, false},
+		{"GET", "/api/mine/back", []string{"Accept", "application/json"}, false},
+		{"GET", "/api/mine/back", nil, false},
+		{"GET", "/api/mine/back", []string{"Accept", "text/html", "Authorization", "Bearer pk_wrong"}, false},
+		{"GET", "/api/mine/back", []string{"Accept", "text/html", "X-API-Key", "pk_wrong"}, false},
+		{"POST", "/api/mine/back", []string{"Accept", "text/html"}, false},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		for i := 0; i < len(c.header); i += 2 {
+			r.Header.Set(c.header[i], c.header[i+1])
+		}
+		if got := d.IsOpen(r); got != c.open {
+			t.Errorf("%v: open %t", c, got)
+		}
+	}
+	w := httptest.NewRecorder()
+	doors.Back(w, httptest.NewRequest("GET", "/api/mine/back?code=c%2B1&state=s", nil))
+	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "../../login.html?at=%2Fapi%2Fmine%2Fback&code=c%2B1&state=s" || w.Header().Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("%d to %s", w.Code, to)
+	}
+}
+
 // TestTable: what each door answers, who needs an identity, and what is refused before a handler.
 func TestTable(t *testing.T) {
 	t.Parallel()

@@ -118,6 +118,12 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 		}
 	}
 	err := m.t.Route(m.by, method, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.t.Returns(r) {
+			if _, err := m.d.principal(r.Context()); err != nil {
+				doors.Back(w, r)
+				return
+			}
+		}
 		name := owner
 		if each {
 			name = r.PathValue("app")
@@ -136,6 +142,9 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 			WithHint("each path belongs to one app; give one of the apps another path")
 	}
 }
+
+// Return implements [app.Mux].
+func (m *mounted) Return(path string) { m.t.Return(path) }
 
 // Describe implements [app.Mux].
 func (m *mounted) Describe(op *huma.Operation, refused ...int) {

@@ -279,6 +279,8 @@ export interface Client {
   decide(session: string, shown: Approval, state: ApprovalState): Promise<Approval>;
   /** Hands in what a browser brought back from a login at another service. */
   finishLogin(answer: LoginAnswer): Promise<LoginFinished>;
+  /** Hands it in at the path that takes it, which has it in its query. */
+  handIn(path: string): Promise<void>;
   /** The costs of today. */
   usage(signal?: AbortSignal): Promise<Usage>;
   /** Ends the server as a power cut would, if it is killable. */
@@ -421,6 +423,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     decide: async (session, { digest, state: was }, state) =>
       (await call("POST", `v1/sessions/${id(session)}/approvals/${id(digest)}`, { body: { state, was } })) as Approval,
     finishLogin: async (answer) => (await call("POST", "v1/logins", { body: answer })) as LoginFinished,
+    handIn: async (path) => void (await call("GET", path)),
     usage: async (signal) => (await call("GET", "v1/usage", { signal })) as Usage,
     kill: async () => void (await call("POST", "v1/server/kill", { body: {} })),
     app: async (name, signal) => (await call("GET", `v1/apps/${id(name)}`, { signal })) as AppInfo,

@@ -8,21 +8,27 @@ import { createRoot } from "react-dom/client";
 import "../../styles/index.css";
 import { baseOf, createClient, toApiError, type ApiError } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
-import type { LoginFinished } from "../../api/types.gen.ts";
 import { Boundary } from "../../ui/boundary.tsx";
 import { Broken } from "../../ui/broken.tsx";
 import { KeyGate } from "../../ui/key-gate.tsx";
 import { sentence } from "../../ui/text.ts";
-import { answerIn, doneText } from "./answer.ts";
+import { answerIn, doneText, otherAnswerIn, otherDoneText } from "./answer.ts";
 
 const keyring = createKeyring();
 const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
-const answer = answerIn(location.search);
+const other = otherAnswerIn(location.search);
+const answer = other ? undefined : answerIn(location.search);
 history.replaceState(null, "", location.pathname); // so that the code is not visible any more
-const finished = answer && client.finishLogin(answer); // once, however often the page renders
+const finished = handedIn(); // once, however often the page renders
+
+/** Hands in the answer, and resolves to what the page says then; undefined: there is none. */
+function handedIn(): Promise<string> | undefined {
+  if (other) return client.handIn(other.path).then(() => otherDoneText(other.service));
+  return answer && client.finishLogin(answer).then(doneText);
+}
 
 function Login() {
-  const [done, setDone] = useState<LoginFinished>();
+  const [done, setDone] = useState<string>();
   const [error, setError] = useState<ApiError>();
   useEffect(() => {
     finished?.then(setDone, (cause: unknown) => setError(toApiError(cause)));
@@ -34,7 +40,7 @@ function Login() {
       {finished && !done && !error && <p className="mt-2 text-text-muted">One moment…</p>}
       {done && (
         <p className="mt-2 wrap-anywhere">
-          {doneText(done)}
+          {done}
         </p>
       )}
       {error && (
