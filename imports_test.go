@@ -57,7 +57,7 @@ var mayImport = []struct {
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout"}},
 	{"internal/login", []string{".", "internal/dial", "internal/vault"}},
 	{"internal/tool/linkedin", []string{".", "internal/seam", "internal/dial", "internal/files", "internal/vault"}},
-	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/nearest", "internal/fair", "internal/files", "internal/checkpoint"}},
+	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/nearest", "internal/fair", "internal/files", "internal/checkpoint", "internal/extract"}},
 	{"internal/model/transport", []string{"."}},
 	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/nearest", "internal/model/scripted/household", "internal/model/scripted/notebook"}},
 	{"internal/model/scripted/household", []string{"internal/keyword"}},

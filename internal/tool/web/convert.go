@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/extract"
 )
 
 // A page that is searched for its main text has at most so many tags and bytes. The libraries
@@ -33,6 +35,7 @@ const (
 const (
 	formHTML = iota
 	formText
+	formPDF
 	formOther
 )
 
@@ -43,6 +46,8 @@ func form(kind string) int {
 	case strings.HasPrefix(kind, "text/"), strings.HasSuffix(kind, "+json"), strings.HasSuffix(kind, "+xml"),
 		slices.Contains([]string{"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson", "application/jsonl", "application/javascript"}, kind):
 		return formText
+	case kind == "application/pdf" || kind == "application/x-pdf":
+		return formPDF
 	}
 	return formOther
 }
@@ -57,7 +62,7 @@ func mediaType(header string) string {
 }
 
 func unreadable(kind string) error {
-	return parley.Errorf(parley.CodeInvalid, "the page is %s, which is not read", parley.Cut(clean(kind), 80)).WithHint("only web pages, text and JSON are")
+	return parley.Errorf(parley.CodeInvalid, "the page is %s, which is not read", parley.Cut(clean(kind), 80)).WithHint("only web pages, PDFs, text and JSON are")
 }
 
 // convert makes text of a body: Markdown of HTML, the text of a PDF, and text as it is, decoded
@@ -73,8 +78,27 @@ func convert(ctx context.Context, body []byte, header string, at *url.URL) (titl
 	case formHTML:
 		title, text = readable(decoded(body, header), at)
 		return title, text, ctx.Err()
+	case formPDF:
+		text, err = pages(ctx, body)
+		return "", text, err
 	}
 	return "", "", unreadable(kind)
+}
+
+// pages is the text of a PDF, with a line before each page.
+func pages(ctx context.Context, body []byte) (string, error) {
+	d, err := extract.PDF(ctx, body, extract.Options{MaxText: maxPage})
+	switch {
+	case err != nil:
+		return "", err
+	case d.Blank() && !d.More:
+		return "", parley.Errorf(parley.CodeInvalid, "the PDF has %d pages and no text; they may be images, as in a scanned document", d.Count).WithHint("look for the information elsewhere")
+	}
+	text := d.String()
+	if d.More {
+		text += fmt.Sprintf("\n\n(The PDF has %d pages; the text ends on page %d.)", d.Count, d.Pages[len(d.Pages)-1].Number)
+	}
+	return text, nil
 }
 
 // decoded is a text in UTF-8. Its character set is what its first bytes, its header or its own

@@ -122,7 +122,7 @@ func (t *Toolset) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
 	}
 	req.Header.Set("User-Agent", "Mozilla/5.0 (compatible; Parley)")
-	req.Header.Set("Accept", "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1")
+	req.Header.Set("Accept", "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, application/pdf;q=0.7, */*;q=0.1")
 	return t.client.Do(req)
 }
 

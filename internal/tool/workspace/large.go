@@ -33,7 +33,8 @@ func (t *Toolset) turn(ctx context.Context, r seam.Run, tree files.Tree) (leave 
 	return leave, err
 }
 
-// large reports whether the file that a call names is a large one.
+// large reports whether the file that a call names is a large one, or one whose text takes a
+// processor to find.
 func large(r seam.Run, tree files.Tree) bool {
 	var in struct {
 		File     string `json:"file_path"`
@@ -47,7 +48,7 @@ func large(r seam.Run, tree files.Tree) bool {
 		return false
 	}
 	info, err := tree.Stat(name)
-	return err == nil && info.Size > largeFile
+	return err == nil && (info.Size > largeFile || named(name))
 }
 
 // passed counts files that were not searched. It is safe for concurrent use.

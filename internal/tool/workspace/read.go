@@ -29,6 +29,7 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 		File   string `json:"file_path"`
 		Offset int    `json:"offset"`
 		Limit  int    `json:"limit"`
+		Pages  string `json:"pages"`
 	}
 	if err := json.Unmarshal(r.Input, &in); err != nil {
 		return refused(wrong("the input cannot be read: %v", err)), nil
@@ -41,7 +42,21 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 	if err != nil {
 		return refused(err), nil
 	}
-	res, seen := show(r, name, body, in.Offset, in.Limit)
+	var res parley.ToolResult
+	seen := false
+	switch isPDF := document(name, body); {
+	case isPDF && (in.Offset > 0 || in.Limit > 0):
+		res = refused(wrong("%s is a PDF, which has no numbered lines; choose pages with pages, such as \"1-5\"", name))
+	case isPDF:
+		res, seen = pdf(ctx, name, body, in.Pages)
+	case in.Pages != "":
+		res = refused(wrong("%s is not a PDF, so it has no pages; choose lines with offset and limit", name))
+	default:
+		res, seen = show(r, name, body, in.Offset, in.Limit)
+	}
+	if ctx.Err() != nil {
+		return parley.ToolResult{}, context.Cause(ctx)
+	}
 	if seen { // also if only a part was read: models expect that of this tool
 		if err := t.saw(ctx, r, name, files.VersionOf(body)); err != nil {
 			return refused(err), nil
