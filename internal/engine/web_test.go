@@ -98,7 +98,7 @@ func TestOutwardAfterWeb(t *testing.T) {
 					t.Fatal(err)
 				}
 				in := state.Interactions[0]
-				if diff := cmp.Diff([]string{parley.ChoiceAllow, parley.ChoiceDeny}, in.Choices); diff != "" || in.Kind != parley.KindConfirmation || !strings.Contains(in.Text, "pages of the web") {
+				if diff := cmp.Diff([]string{parley.ChoiceAllow, parley.ChoiceDeny}, in.Choices); diff != "" || in.Kind != parley.KindConfirmation || !strings.Contains(in.Text, "text of strangers") {
 					t.Errorf("asked: %+v\n%s", in, diff)
 				}
 				time.Sleep(time.Minute) // longer than sessions stay in memory

@@ -77,7 +77,7 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	return verdict, reason
 }
 
-const webSays = "pages of the web, which may have asked for it, were read in this turn"
+const webSays = "text of strangers, such as a page of the web or a comment, was read in this turn, and may have asked for it"
 
 // afterWeb is the verdict on a call if it would tell somebody outside something and the turn has
 // content of the web; else Allow. What has to be asked is confirmed, so that no rule, hook or
