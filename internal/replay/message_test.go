@@ -187,3 +187,15 @@ func TestReplayOfWhatSteersStandFor(t *testing.T) {
 	}
 	same(t, rec)
 }
+
+// TestReplayOfADoubtfulReply: why a reply is doubtful is of the recording, too: whoever said so is not there.
+func TestReplayOfADoubtfulReply(t *testing.T) {
+	t.Parallel()
+	model := func(_ context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
+		say("Perhaps.")
+		return seam.Reply{Warning: "the beginning may have been cut off"}, nil
+	}
+	same(t, recorded(t, model, enginetest.App(), func(r *enginetest.Rig, s parley.SessionInfo) {
+		r.Await(r.Send(s.ID, "Is it so?").ID)
+	}))
+}

@@ -116,7 +116,7 @@ func (m recorded) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Mod
 			parts[i].Call = ""
 		}
 		yield(seam.ModelDelta{Reply: &seam.Reply{
-			Model: reply.Model, Parts: parts, Usage: reply.Usage, StopReason: reply.StopReason, State: reply.State, Citations: reply.Citations,
+			Model: reply.Model, Parts: parts, Usage: reply.Usage, StopReason: reply.StopReason, Warning: reply.Warning, State: reply.State, Citations: reply.Citations,
 		}}, nil)
 	}
 }
