@@ -185,7 +185,11 @@ func (u *turn) find(said string, may func(file string) bool) (files []string, ok
 		}
 		return nil, true
 	}
-	words := wordsOf(filler.ReplaceAllString(strings.TrimSuffix(said, "'s"), " "))
+	named := said
+	if pdfEnding.MatchString(said) { // "the heating-inspection.pdf" is about heating and inspection
+		named = strings.NewReplacer("-", " ", "_", " ").Replace(pdfEnding.ReplaceAllString(said, ""))
+	}
+	words := wordsOf(filler.ReplaceAllString(strings.TrimSuffix(named, "'s"), " "))
 	if len(words) == 0 {
 		words = wordsOf(said)
 	}
@@ -299,6 +303,9 @@ func textOf(file string, r Result) text {
 		t.wrong = plain(r.Output)
 		return t
 	}
+	if ends(file, ".pdf") {
+		return document(file, r.Output)
+	}
 	for line := range strings.SplitSeq(r.Output, "\n") {
 		m := numbered.FindStringSubmatch(line)
 		switch {
@@ -310,6 +317,32 @@ func textOf(file string, r Result) text {
 		case len(t.lines) == 0: // it is empty, or an image
 			t.lines = append(t.lines, line)
 			t.whole = false
+		}
+	}
+	return t
+}
+
+// pdfEnding is that of a document's name, whose words are those before it.
+var pdfEnding = regexp.MustCompile(`(?i)\.pdf\b`)
+
+var (
+	pageLine = regexp.MustCompile(`^--- page \d+ of \d+ ---$`)
+	section  = regexp.MustCompile(`^(?:§ ?)?\d{1,2}\.? +\p{Lu}[^.:,]{0,40}$`)
+)
+
+// document is a PDF: its lines have no numbers, and its headings are not marked. It is never whole,
+// since it cannot be changed like a note.
+func document(file, out string) text {
+	t := text{file: file}
+	for line := range strings.SplitSeq(out, "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "" || pageLine.MatchString(line):
+		case len(t.lines) == 0:
+			t.lines = append(t.lines, "# "+line)
+		case section.MatchString(line):
+			t.lines = append(t.lines, "## "+line)
+		default:
+			t.lines = append(t.lines, line)
 		}
 	}
 	return t

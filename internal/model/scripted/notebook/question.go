@@ -136,7 +136,7 @@ func (u *turn) relevant(words, context []string) (files []string, ok bool) {
 			score[f] += weight
 		}
 		for _, f := range n.list {
-			if ends(f, ".md", ".csv") && (has(wordsOf(base(f)), w) || slices.ContainsFunc(variants(w), func(v string) bool { return has(wordsOf(base(f)), v) })) {
+			if ends(f, ".md", ".csv", ".pdf") && (has(wordsOf(base(f)), w) || slices.ContainsFunc(variants(w), func(v string) bool { return has(wordsOf(base(f)), v) })) {
 				score[f] += 1.2 * weight
 			}
 			if ends(f, ".md", ".csv") && has(wordsOf(folder(f)), w) {
