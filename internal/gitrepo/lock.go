@@ -132,12 +132,13 @@ func (h *held) begin() (died bool, err error) {
 // release gives the lock back. Whatever was begun is done.
 func (h *held) release() {
 	_ = h.f.Truncate(0)
-	_ = h.f.Close() // which releases the kernel's lock
-	h.l.turn <- struct{}{}
+	h.abandon()
 }
 
-// abandon gives the lock back as if this process had died.
+// abandon gives the lock back as if this process had died. To close the file is not enough: a child
+// that was forked and has not begun its program yet has the file, too, and with it the kernel's lock.
 func (h *held) abandon() {
+	_ = syscall.Flock(int(h.f.Fd()), syscall.LOCK_UN)
 	_ = h.f.Close()
 	h.l.turn <- struct{}{}
 }

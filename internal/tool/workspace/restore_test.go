@@ -100,11 +100,11 @@ func outcomes(r seam.Restored) map[string]string {
 // TestRestore takes changes of files back to the byte, takes that back to the byte, and once more.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	binary := "\x00\xff\r\n\x80"
+	binary := "\x89PNG\r\n\x1a\n\x00\xff\r\n\x80"
 	d := newDesk(t, map[string]string{"a.md": "one\r\ntwo", "bin": binary, "keep.md": "k", "empty": "", "old/b.md": "b"})
 	before := d.tree()
 	for _, name := range []string{"a.md", "bin", "empty", "old/b.md", "keep.md"} {
-		_ = d.run("Read", in{"file_path": name}) // the binary file is refused, and seen
+		_ = d.run("Read", in{"file_path": name})
 	}
 	first := d.calls + 1
 	d.ok("Edit", in{"file_path": "a.md", "old_string": "one", "new_string": "1"})
@@ -132,7 +132,7 @@ func TestRestore(t *testing.T) {
 	d.same("a plan changes nothing", after)
 	want := parley.FileRewound{
 		Path: "a.md", Outcome: parley.FileRestored, Before: files.VersionOf([]byte("1\r\n2")), After: files.VersionOf([]byte("one\r\ntwo")),
-		Diff: "--- a/a.md\n+++ b/a.md\n@@ -1,2 +1,2 @@\n-1\r\n+one\r\n-2\n\\ No newline at end of file\n+two\n\\ No newline at end of file\n", Added: 2, Removed: 2,
+		Diff: "--- a/a.md\n+++ b/a.md\n@@ -1,2 +1,2 @@\n-1\r\n-2\n\\ No newline at end of file\n+one\r\n+two\n\\ No newline at end of file\n", Added: 2, Removed: 2,
 	}
 	if diff := cmp.Diff(want, plan.Files[0]); diff != "" || len(plan.Files) != 6 || len(plan.Known) != len(calls) {
 		t.Errorf("%d files, known %v (-want +got):\n%s", len(plan.Files), plan.Known, diff)
