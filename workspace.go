@@ -122,6 +122,19 @@ type FileVersion struct {
 	Deleted bool      `json:"deleted,omitempty"` // the file was deleted
 }
 
+// Backlinks are the notes of a workspace that link to a file, in the order of their paths.
+type Backlinks struct {
+	Links   []Backlink `json:"links"`
+	Partial bool       `json:"partial,omitempty"` // not all notes were looked at, or there are more
+}
+
+// Backlink is a line of a note with a link to a file.
+type Backlink struct {
+	Path string `json:"path"`
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"` // the line, or its beginning
+}
+
 // FileHistory is a page of the versions of a file, the newest first. Where the workspace is in a git
 // repository they are commits; elsewhere they are changes by the user's own sessions.
 type FileHistory struct {

@@ -90,6 +90,11 @@ func (f Files) History(ctx context.Context, path, after string, limit int) (parl
 	return get[parley.FileHistory](ctx, f.c, call{method: http.MethodGet, path: "/v1/workspaces/history", query: q})
 }
 
+// Backlinks lists the notes that link to a file.
+func (f Files) Backlinks(ctx context.Context, path string) (parley.Backlinks, error) {
+	return get[parley.Backlinks](ctx, f.c, call{method: http.MethodGet, path: "/v1/workspaces/backlinks", query: f.query(path)})
+}
+
 // ReadVersion is Read for a version of its history.
 func (f Files) ReadVersion(ctx context.Context, path, id string, line int) (parley.FileContent, error) {
 	q := f.query(path)

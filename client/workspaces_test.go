@@ -64,6 +64,19 @@ func TestFiles(t *testing.T) {
 	if tree, err := f.Tree(ctx, client.TreeQuery{Path: "a"}); err != nil || len(tree.Entries) != 1 {
 		t.Errorf("%+v, %v", tree, err)
 	}
+	if links, err := f.Backlinks(ctx, made.Path); err != nil || len(links.Links) != 0 || links.Partial {
+		t.Errorf("%+v, %v", links, err)
+	}
+	linking, err := f.Write(ctx, "linking.md", parley.WriteFile{Base64: []byte("see\n[[b & c?]]\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links, err := f.Backlinks(ctx, made.Path); err != nil || len(links.Links) != 1 || links.Links[0] != (parley.Backlink{Path: "linking.md", Line: 2, Text: "[[b & c?]]"}) {
+		t.Errorf("%+v, %v", links, err)
+	}
+	if err := f.Delete(ctx, "linking.md", linking.Version); err != nil {
+		t.Error(err)
+	}
 	if moved, err := f.Move(ctx, made.Path, parley.MoveFile{To: "c.md", Version: made.Version}); err != nil || moved.Path != "c.md" {
 		t.Errorf("%+v, %v", moved, err)
 	}

@@ -65,6 +65,8 @@ type historyInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"200" doc:"At most so many; 50 when not given."`
 }
 
+type backlinksInput struct{ FileParam }
+
 type versionInput struct {
 	FileParam
 	Line  int    `query:"line" minimum:"1" doc:"The first line of the text; 1 when not given."`
@@ -220,6 +222,15 @@ func (s *Server) workspaceRoutes() {
 		})
 		h.Versions = some(h.Versions)
 		return ok(h, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-backlinks", Method: http.MethodGet, Path: "/v1/workspaces/backlinks", Tags: tags, Summary: "List the notes that link to a file",
+		Description: "Each line of a Markdown file with a link to it: relative to the note, or as wikis do, [[by its name]]. Links in code and hidden or ignored notes do not count. " +
+			"At most 200 lines, of notes of at most 1 MiB each and 64 MiB together, and what can be read in 5 s; partial says if there may be more.",
+	}, func(ctx context.Context, p parley.Principal, in *backlinksInput) (*body[parley.Backlinks], error) {
+		return ok(inTurn(ctx, s, p, func() (parley.Backlinks, error) {
+			return f.Backlinks(ctx, s.at(ctx, p, in.WorkspaceParam), in.Path)
+		}))
 	})
 	route(s, huma.Operation{
 		OperationID: "read-file-version", Method: http.MethodGet, Path: "/v1/workspaces/history/file", Tags: tags, Summary: "Read a version of a text file",

@@ -40,6 +40,26 @@ const api = async (method: string, path: string, space: string, body?: unknown) 
 };
 
 describe.runIf(!process.env["PARLEY_URL"])("the files of a workspace", () => {
+  test("say which notes link to a note, and open them", async () => {
+    const text = "- ask [[Bees|the bees]] about it\n";
+    await api("PUT", "Garden/Links.md", "shared/petra", { text });
+    await visit();
+    await row("Garden").focus();
+    await page().keyboard.press("ArrowRight");
+    await row("Bees.md").click();
+    const links = panel().getByRole("region", { name: "Notes that link here" });
+    const fold = links.getByRole("button", { name: "Notes that link here" });
+    expect(await fold.getAttribute("aria-expanded")).toBe("false");
+    await fold.click();
+    const one = links.getByRole("button", { name: /Links/ }).filter({ hasText: "ask the bees about it" });
+    await one.waitFor();
+    await one.scrollIntoViewIfNeeded();
+    await lookAt(browser, "files-backlinks", 900, [1440, 390]);
+    await one.click();
+    await content("Links.md").waitFor();
+    await links.getByText("No note links here.").waitFor();
+  });
+
   test("are a tree to walk through with the keys", async () => {
     await visit();
     await row("Garden").focus();

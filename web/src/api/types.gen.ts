@@ -734,6 +734,19 @@ export interface FileVersion {
   deleted?: boolean; // the file was deleted
 }
 
+/** Backlinks are the notes of a workspace that link to a file, in the order of their paths. */
+export interface Backlinks {
+  links: Backlink[] | null;
+  partial?: boolean; // not all notes were looked at, or there are more
+}
+
+/** Backlink is a line of a note with a link to a file. */
+export interface Backlink {
+  path: string;
+  line: number; // from 1
+  text: string; // the line, or its beginning
+}
+
 /** WriteFile is the new content of a file: a text, or any bytes. */
 export interface WriteFile {
   text?: string;

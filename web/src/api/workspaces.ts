@@ -1,9 +1,9 @@
 // The workspaces: the folders that sessions work in, and their files.
 
 import type { Client } from "./client.ts";
-import type { FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo } from "./types.gen.ts";
+import type { Backlink, Backlinks, FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo } from "./types.gen.ts";
 
-export type { FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo };
+export type { Backlink, Backlinks, FileContent, FileEntry, FileHistory, FileInfo, FileTree, FileVersion, WorkspaceInfo };
 
 /** A workspace of an app. */
 export interface Space {
@@ -61,6 +61,12 @@ export class Workspaces {
   /** The versions of a file, the newest first: a page of them. */
   async history(space: Space, path: string, after?: string): Promise<FileHistory> {
     return (await this.#client.request("GET", `v1/workspaces/history?${this.#query(space, { path, after })}`)) as FileHistory;
+  }
+
+  /** The notes that link to a file. */
+  async backlinks(space: Space, path: string, signal?: AbortSignal): Promise<Backlinks> {
+    const got = (await this.#client.request("GET", `v1/workspaces/backlinks?${this.#query(space, { path })}`, { signal })) as Partial<Backlinks> | undefined;
+    return { ...got, links: got?.links ?? [] };
   }
 
   /** A file as it was in a version of its history. */

@@ -8,6 +8,7 @@ import { Button } from "../ui/button.tsx";
 import { languageOf } from "../ui/code/languages.ts";
 import { lazily } from "../ui/lazily.ts";
 import { bytes, count, sentence } from "../ui/text.ts";
+import { Backlinks } from "./Backlinks.tsx";
 import { kindOf } from "./kind.ts";
 import { readNotebook } from "./notebook.ts";
 import { nameOf } from "./tree.ts";
@@ -49,6 +50,7 @@ export function FileBody({ file, text = file.text, source, heading, wish }: Prop
             <Suspense fallback={null}>
               <NoteView path={file.path} text={text ?? ""} heading={heading} wish={wish} />
             </Suspense>
+            {file.version !== "" && <Backlinks path={file.path} version={file.version} />}
           </Scrolls>
         );
       case "table":
