@@ -55,6 +55,7 @@ func TestShape_by_the_tables(t *testing.T) {
 			JSONRPC string            `json:"jsonrpc"`
 			ID      any               `json:"id"`
 			Error   *parley.ErrorInfo `json:"error"`
+			Detail  string            `json:"detail"`
 		}
 		if strings.HasPrefix(text, `{"error":{"code":-`) || strings.Contains(text, `"jsonrpc":"2.0"`) {
 			if !strings.HasSuffix(strings.Fields(what)[1], "/mcp") {
@@ -67,6 +68,12 @@ func TestShape_by_the_tables(t *testing.T) {
 		if err := d.Decode(&p); err != nil || p.Error == nil || p.Error.Code == "" || p.Error.Message == "" || h.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s: %v: %.300s", what, status, h.Get("Content-Type"), err, text)
 			return parley.ErrorInfo{}
+		}
+		at, _, _ := strings.Cut(strings.Fields(what)[1], "?")
+		wire := strings.Contains(at, "/api/claude/") || strings.Contains(at, "/api/linkedin/")
+		_, exact := methods[at]
+		if p.Detail != "" && (!wire || p.Detail != p.Error.Message) || p.Detail == "" && wire && exact {
+			t.Errorf("%s: the detail is %q: %s", what, p.Detail, text)
 		}
 		if status < 500 && p.Error.Hint == "" && !strings.HasSuffix(strings.Fields(what)[1], "/mcp") {
 			t.Errorf("%s: no hint: %s", what, text)
