@@ -333,7 +333,8 @@ func TestIsolation(t *testing.T) {
 			reflect.TypeFor[parley.AnswerInteraction](): parley.AnswerInteraction{
 				Answer: parley.Answer{Choice: parley.ChoiceAllow},
 			},
-			reflect.TypeFor[seam.TurnQuery](): seam.TurnQuery{Session: s.ID},
+			reflect.TypeFor[seam.TurnQuery]():       seam.TurnQuery{Session: s.ID},
+			reflect.TypeFor[parley.RewindSession](): parley.RewindSession{Turn: turn.ID},
 		}
 		before := r.Log(s.ID)
 		v := reflect.ValueOf(r.Engine)
