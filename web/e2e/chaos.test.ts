@@ -103,7 +103,7 @@ describe("on a desktop", () => {
       );
     expect(await style("body", "background-color", "color")).toEqual(["rgb(10, 10, 10)", "rgb(237, 237, 237)"]);
     expect(await style("aside", "width", "background-color", "border-right-color")).toEqual(["260px", "rgb(20, 20, 20)", "rgb(39, 39, 42)"]);
-    expect(await style("article > div", "background-color", "font-size")).toEqual(["rgb(39, 39, 42)", "16px"]);
+    expect(await style("article > div > [dir=auto]", "background-color", "font-size")).toEqual(["rgb(39, 39, 42)", "16px"]);
     expect(await style("article section", "background-color", "border-left", "font-size", "color")).toEqual([
       "rgb(20, 20, 20)",
       "2px solid rgb(255, 130, 5)",
