@@ -80,30 +80,6 @@ describe("an answer", () => {
   });
 });
 
-test("an answer that the renderer fails at is shown as it was written, and the others are drawn", async () => {
-  const question = "What is this?";
-  await page().route("**/assets/markdown-*.js", async (route) => {
-    if (route.request().url().endsWith("?real")) return route.continue();
-    // A renderer that fails at one text, and is otherwise the real one.
-    const real = JSON.stringify(`${route.request().url()}?real`);
-    await route.fulfill({
-      contentType: "text/javascript",
-      body: `import { Markdown as real } from ${real};
-export function Markdown(props) {
-  if (props.text.includes("broken")) throw new Error("the renderer fails");
-  return real.type(props);
-}`,
-    });
-  });
-  const id = stage.put("chaos", answered("undrawable", [[question, "It is **fine**."], [question, "It is **broken**."], [question, "All is **well**, end."]]));
-  await page().goto(`${stage.url}/apps/chaos/#/${id}`);
-  await isUsable();
-  await page().locator("article").getByText("It is **broken**.").waitFor();
-  expect(await page().locator("article .prose strong").allTextContents()).toEqual(["fine", "well"]);
-  expect(browser.complaints.splice(0).join()).toContain("the renderer fails"); // React reports what it caught
-  await page().unroute("**/assets/markdown-*.js");
-});
-
 test("if the renderer cannot be loaded, answers show their source", async () => {
   await page().route("**/assets/markdown-*.js", (route) => route.abort());
   const id = stage.put("chaos", answered("unloaded", [["What is this?", "It is **bold**."]]));
