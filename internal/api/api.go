@@ -216,8 +216,10 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h, "sse")
 	case http.MethodGet + " " + linesPath:
 		h = r.s.streamOr(h, "ndjson")
-	case http.MethodGet + " " + socketPath:
+	case http.MethodGet + " " + socketPath, http.MethodGet + " " + oldSocketPath:
 		h = r.s.streamOr(h, "socket")
+	case http.MethodGet + " " + streamPath:
+		h = r.s.manyOr(h)
 	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
 	case http.MethodPut + " " + filePath:

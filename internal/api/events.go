@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,7 +17,10 @@ const (
 	eventsPath = "/v1/sessions/{id}/events"
 	followPath = eventsPath + "/stream"
 	linesPath  = eventsPath + "/lines"
-	socketPath = eventsPath + "/ws"
+	streamPath = "/v1/stream"
+	socketPath = "/v1/sessions/{id}/ws"
+
+	oldSocketPath = eventsPath + "/ws"
 )
 
 type eventsInput struct {
@@ -70,11 +74,12 @@ func (s *Server) eventRoutes() {
 			"200": {Description: "Frames of the session", Content: s.frames("application/x-ndjson")},
 		},
 	}, s.followHead("application/x-ndjson"))
-	s.socketRoute(tags)
+	s.socketRoutes(tags)
 	route(s, huma.Operation{
-		OperationID: "stream", Method: http.MethodGet, Path: "/v1/stream", Tags: tags, Summary: "Follow several sessions in one stream",
-		Description: "A browser opens at most six connections to one host; this needs one. The id of a frame is the whole list with its numbers.",
+		OperationID: "stream", Method: http.MethodGet, Path: streamPath, Tags: tags, Summary: "Follow several sessions in one stream",
+		Description: "A browser opens at most six connections to one host; this needs one. The id of a frame is the whole list with its numbers." + manyDoc,
 		Responses: map[string]*huma.Response{
+			"101": {Description: "A WebSocket was requested, and the connection is one now."},
 			"200": {Description: "Frames of all the sessions", Content: s.frames("text/event-stream")},
 		},
 	}, s.many)
@@ -251,13 +256,13 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if err != nil {
 		return nil, err
 	}
+	deltas, err := deltasOf(q)
+	if err != nil {
+		return nil, err
+	}
 	follow := s.o.Reader.Follow
-	switch deltas := q.Get("deltas"); deltas {
-	case "", "true":
-	case "false":
+	if !deltas {
 		follow = s.o.Reader.FollowEvents
-	default:
-		return nil, invalid("deltas", "deltas is true or false, not %q", parley.Cut(deltas, 20))
 	}
 	id := parley.SessionID(r.PathValue("id"))
 	if err := s.within(r.Context(), p, SessionParam{id}); err != nil {
@@ -278,6 +283,18 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	}
 	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, after) }
 	return st, nil
+}
+
+// deltasOf reads the parameter deltas.
+func deltasOf(q url.Values) (bool, error) {
+	switch deltas := q.Get("deltas"); deltas {
+	case "", "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, invalid("deltas", "deltas is true or false, not %q", parley.Cut(deltas, 20))
+	}
 }
 
 func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*huma.StreamResponse, error) {

@@ -35,7 +35,7 @@ func (w *world) connect(id parley.SessionID, query string, header ...string) (*l
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	c, resp, err := websocket.Dial(w.t.Context(), w.url+"/v1/sessions/"+string(id)+"/events/ws"+query, &websocket.DialOptions{HTTPHeader: h})
+	c, resp, err := websocket.Dial(w.t.Context(), w.url+"/v1/sessions/"+string(id)+"/ws"+query, &websocket.DialOptions{HTTPHeader: h})
 	if err == nil {
 		c.SetReadLimit(-1)
 		w.t.Cleanup(func() { _ = c.CloseNow() })
@@ -257,14 +257,14 @@ func TestSocket_is_refused_before_the_handshake(t *testing.T) {
 			problem(t, resp)
 		}
 	}
-	path := "/v1/sessions/" + string(s.ID) + "/events/ws"
+	path := "/v1/sessions/" + string(s.ID) + "/ws"
 	for _, method := range []string{"GET", "HEAD"} {
 		if resp := w.ask(method, path, "", "Test-User", "carl"); resp.StatusCode != 404 {
 			t.Errorf("another's %s without a handshake: %s", method, resp.Status)
 		}
 	}
 	w2 := newWorld(t, enginetest.Echo, enginetest.App())
-	path = "/v1/sessions/" + string(w2.session(`{"app":"test"}`).ID) + "/events/ws"
+	path = "/v1/sessions/" + string(w2.session(`{"app":"test"}`).ID) + "/ws"
 	for _, method := range []string{"GET", "HEAD"} {
 		if resp := w2.ask(method, path, ""); resp.StatusCode != http.StatusUpgradeRequired {
 			t.Errorf("%s without a handshake: %s", method, resp.Status)

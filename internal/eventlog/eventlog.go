@@ -138,6 +138,7 @@ type log struct {
 	hubs  hubs
 	keep  keeper
 	bells bells
+	sets  sets
 
 	reading desks // by readers that have not reserved their page yet
 }

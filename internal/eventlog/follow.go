@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/parley-server/parley"
 )
@@ -99,70 +98,6 @@ func wait(ctx context.Context, wake <-chan struct{}) {
 	select {
 	case <-wake:
 	case <-ctx.Done():
-	}
-}
-
-// Place is a session and the number of the last event that a reader has.
-type Place struct {
-	Session parley.SessionID
-	After   int64
-}
-
-// SessionError ends one session among several that are followed.
-type SessionError struct {
-	Session parley.SessionID
-	Err     error
-}
-
-func (e *SessionError) Error() string { return "session " + string(e.Session) + ": " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *SessionError) Unwrap() error { return e.Err }
-
-// FollowMany follows several sessions at once, in turns of at most a page or a queue
-// each; there is no order between sessions. If one of the places is wrong, it yields that
-// error and nothing else. A session that fails later yields a [*SessionError], and the
-// others continue.
-func (r *Reader) FollowMany(ctx context.Context, p parley.Principal, places []Place, deltas bool) iter.Seq2[Frame, error] {
-	return func(yield func(Frame, error) bool) {
-		wake := make(chan struct{}, 1)
-		fs := make([]*follower, 0, len(places))
-		defer func() {
-			for _, f := range fs {
-				f.leave()
-			}
-		}()
-		for _, at := range places {
-			if err := r.Check(ctx, p, at.Session, at.After); err != nil {
-				yield(Frame{}, err)
-				return
-			}
-			fs = append(fs, &follower{l: r.l, session: at.Session, deltas: deltas, at: at.After, asked: true, wake: wake})
-		}
-		for len(fs) > 0 {
-			allIdle := true
-			for i := 0; i < len(fs); i++ {
-				idle, more, err := fs[i].step(ctx, p, yield)
-				allIdle = allIdle && idle
-				switch {
-				case err != nil && ctx.Err() != nil:
-					yield(Frame{}, context.Cause(ctx))
-					return
-				case err != nil:
-					if !yield(Frame{}, &SessionError{fs[i].session, err}) {
-						return
-					}
-					fs[i].leave()
-					fs = slices.Delete(fs, i, i+1)
-					i--
-				case !more:
-					return
-				}
-			}
-			if allIdle {
-				wait(ctx, wake)
-			}
-		}
 	}
 }
 

@@ -194,4 +194,5 @@ func (r *Reader) Hangup() {
 		WithHint("connect again with the last number you have").WithRetry(time.Second)
 	r.l.hubs.endAll(why)
 	r.l.bells.endAll(why)
+	r.l.sets.endAll(why)
 }

@@ -3,6 +3,7 @@ package program_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/parley-server/parley"
 )
 
 // The wires that can be resumed.
-var resumable = []string{"sse", "ndjson", "stream"}
+var resumable = []string{"sse", "ndjson", "stream", "ws", "ws of many"}
 
 // frame is one frame of any of these wires.
 type frame struct {
@@ -43,6 +46,8 @@ func connect(ctx context.Context, client *http.Client, base, wire string, sessio
 	url := base + "/v1/sessions/" + string(session) + "/events"
 	header := http.Header{}
 	switch wire {
+	case "ws", "ws of many":
+		return overSocket(ctx, client, base, wire, session, cursor, take)
 	case "sse":
 		header.Set("Accept", "text/event-stream")
 		if cursor != "" {
@@ -76,6 +81,56 @@ func connect(ctx context.Context, client *http.Client, base, wire string, sessio
 		return &refused{answer{resp.StatusCode, resp.Header, b}}
 	}
 	return frames(resp.Body, wire == "ndjson", take)
+}
+
+// overSocket is connect for WebSockets. That of many sessions subscribes once it is connected.
+func overSocket(ctx context.Context, client *http.Client, base, wire string, session parley.SessionID, cursor string, take func(frame) bool) error {
+	url := base + "/v1/sessions/" + string(session) + "/ws?after=" + cmp.Or(cursor, "0")
+	if wire != "ws" {
+		url = base + "/v1/stream"
+	}
+	c, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		if resp != nil {
+			b, _ := io.ReadAll(resp.Body)
+			return &refused{answer{resp.StatusCode, resp.Header, b}}
+		}
+		return err
+	}
+	defer c.CloseNow()
+	c.SetReadLimit(-1)
+	if wire != "ws" {
+		if err := c.Write(ctx, websocket.MessageText, fmt.Appendf(nil, `{"do":"subscribe","session":%q,"after":%s}`, session, cmp.Or(cursor, "0"))); err != nil {
+			return err
+		}
+	}
+	for {
+		_, b, err := c.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var head struct {
+			Type   string
+			Seq    int64
+			Status int
+		}
+		if err := json.Unmarshal(b, &head); err != nil {
+			return fmt.Errorf("a message is not JSON: %q", b)
+		}
+		if head.Type == "reply" {
+			if head.Status/100 != 2 {
+				return &refused{answer{head.Status, nil, b}}
+			}
+			continue
+		}
+		f := frame{kind: head.Type, data: b}
+		if head.Seq > 0 {
+			f.id = fmt.Sprint(head.Seq)
+		}
+		if !take(f) {
+			return nil
+		}
+	}
 }
 
 // streams opens a connection for each request and never reuses one.

@@ -59,8 +59,11 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions/{id}/events/lines types":   "nosuch turn",
 		"/v1/sessions/{id}/events/lines deltas":  truth,
 		"/v1/sessions/{id}/events/ws after":      after,
+		"/v1/sessions/{id}/ws after":             after,
 		"/v1/sessions/{id}/events/ws types":      "nosuch turn",
+		"/v1/sessions/{id}/ws types":             "nosuch turn",
 		"/v1/sessions/{id}/events/ws deltas":     truth,
+		"/v1/sessions/{id}/ws deltas":            truth,
 
 		"/v1/stream sessions": "{id}:abc {id}:-1 {id},{id} ,",
 		"/v1/stream deltas":   truth,

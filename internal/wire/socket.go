@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
 )
 
 // Socket are the options that a WebSocket has beyond those of every stream.
@@ -193,7 +194,9 @@ type failure struct {
 }
 
 func (f *failure) Failed(err error, send func(Message)) {
-	f.err = err
+	if _, one := err.(*eventlog.SessionError); !one { // the others go on
+		f.err = err
+	}
 	f.Encoder.Failed(err, send)
 }
 
