@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/datafolder"
@@ -118,6 +119,10 @@ type Deps struct {
 
 	// Principal identifies the caller from a request's context.
 	Principal func(ctx context.Context) (parley.Principal, error)
+	// Bearer identifies the owner of a token that comes in a message: one of an issuer in the
+	// settings. An error of CodeUnauthenticated means that the token is not accepted, one of
+	// CodeUnavailable that the issuer cannot be asked.
+	Bearer func(ctx context.Context, token string) (Identity, error)
 	// Open counts a stream of the caller, or refuses it. done ends it.
 	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
 	// Fail answers with an error in the one shape.
@@ -130,6 +135,9 @@ type Deps struct {
 
 	Toolsets map[string][]seam.Toolset // of the apps that are served, as they were opened
 }
+
+// Identity is who a token belongs to: a user, the organisations of the token, and when it ends.
+type Identity = auth.Identity
 
 // Open makes the tools that an app.yaml asks for. Its errors are [*Off], or mistakes in the
 // settings.

@@ -15,8 +15,8 @@
 // characters, further wrong ones are answered with 429 and a time to wait. Right keys
 // still pass.
 //
-// A [Verifier] turns a credential into an identity. [Keys] is one; a verifier of JSON web
-// tokens can be added beside it.
+// A [Verifier] turns a credential into an identity. [Keys] is one; [Issuers], for JSON web tokens,
+// is another. [Bearer] asks several, for a token that comes in a message.
 //
 // The package holds no session and decides nothing but who the caller is: the store and
 // the engine decide what belongs to whom. Everything is safe for concurrent use.
@@ -24,6 +24,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -58,6 +59,15 @@ type Identity struct {
 	// for one app, and by the app's own origin.
 	App string
 
+	// Issuer is the name of the issuer of the token that was shown; "": none was. Orgs are all
+	// organisations that the token names, in its own words, the active one first: see
+	// [Identity.In]. By is the person who acts as the user, if the token says so.
+	Issuer string
+	Orgs   []string
+	By     string
+	// Expires is when the identity ends by itself; zero: never.
+	Expires time.Time
+
 	until context.Context // ends when the key is revoked
 }
 
@@ -66,6 +76,23 @@ type Verifier interface {
 	// Verify returns the owner of a credential. It returns false for a credential that is
 	// of another kind or unknown, and an error when it cannot tell.
 	Verify(ctx context.Context, credential string) (Identity, bool, error)
+}
+
+// Bearer returns the owner of a token that did not come in a request's header, such as one in a
+// message. The verifiers are asked in order. The error is of CodeUnauthenticated for a token that
+// none of them accepts.
+func Bearer(ctx context.Context, token string, verifiers ...Verifier) (Identity, error) {
+	token = strings.TrimSpace(token)
+	if token == "" {
+		return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "a token is required").WithField("token")
+	}
+	for _, v := range verifiers {
+		if who, ok, err := v.Verify(ctx, token); ok || err != nil {
+			return who, err
+		}
+	}
+	return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "the token is unknown, or of an issuer that this server does not accept").WithField("token").
+		WithHint("auth.issuers in parley.yaml names the issuers")
 }
 
 // Options of [Door]. Fail is required.
@@ -145,6 +172,11 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel(nil)
 		defer context.AfterFunc(who.until, func() { cancel(errRevoked) })()
 	}
+	if !who.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, who.Expires.Sub(d.o.Now()), errExpired)
+		defer cancel()
+	}
 	r = r.WithContext(ctx)
 	if trusted {
 		w = below(w, r.Header.Get(pathHeader))
@@ -182,15 +214,27 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 	}
 	if shown != "" {
 		for _, v := range d.o.Verifiers {
-			if who, ok, err := v.Verify(r.Context(), shown); ok || err != nil {
-				return who, err
+			who, ok, err := v.Verify(r.Context(), shown)
+			if ok && err == nil {
+				return forOrg(who, r.Header)
+			}
+			if wrong, refused := errors.AsType[*parley.Error](err); refused && wrong.Code == parley.CodeUnauthenticated && !isExpired(err) {
+				return Identity{}, d.refused(r, shown, wrong)
+			}
+			if ok || err != nil {
+				return Identity{}, err
 			}
 		}
 		// Without a login, an unknown token may be meant for another server: some clients
 		// send the token they were configured with to any server.
 		if d.o.Mode != ModeNone || strings.HasPrefix(shown, keyPrefix) {
-			return Identity{}, d.refused(r, shown, parley.Errorf(parley.CodeUnauthenticated, "this key is unknown or was revoked").
-				WithHint("`parley keys list` shows the valid ones, and `parley keys create` makes one"))
+			wrong := parley.Errorf(parley.CodeUnauthenticated, "this key is unknown or was revoked").
+				WithHint("`parley keys list` shows the valid ones, and `parley keys create` makes one")
+			if _, token := claimedIssuer(shown); token {
+				wrong = parley.Errorf(parley.CodeUnauthenticated, "this token is of an issuer that this server does not accept").
+					WithHint("auth.issuers in parley.yaml names the issuers")
+			}
+			return Identity{}, d.refused(r, shown, wrong)
 		}
 	}
 	if d.o.Mode == ModeNone {
@@ -246,7 +290,30 @@ type found struct {
 	err error
 }
 
-var errRevoked = parley.Errorf(parley.CodeUnauthenticated, "the key was revoked")
+// orgHeader chooses among the organisations of a token.
+const orgHeader = "X-Org-Id"
+
+// forOrg lets a caller with a token act for another of its organisations.
+func forOrg(who Identity, h http.Header) (Identity, error) {
+	asked := h.Values(orgHeader)
+	switch {
+	case who.Issuer == "" || len(asked) == 0:
+		return who, nil
+	case len(asked) > 1:
+		return Identity{}, parley.Errorf(parley.CodeInvalid, "the header %s is given twice", orgHeader).WithField(orgHeader).WithHint("send it once")
+	}
+	return who.In(asked[0])
+}
+
+var (
+	errExpired = parley.Errorf(parley.CodeUnauthenticated, "the token expired").WithHint("reconnect with a new one")
+	errRevoked = parley.Errorf(parley.CodeUnauthenticated, "the key was revoked")
+)
+
+func isExpired(err error) bool {
+	_, is := errors.AsType[expiredToken](err)
+	return is
+}
 
 // Of returns who made the request of a context, or an error when that is not known.
 func Of(ctx context.Context) (Identity, error) {

@@ -118,13 +118,17 @@ func (s *Settings) Setenv(name, value string) {
 
 // Auth is how the server identifies callers.
 type Auth struct {
-	// Mode is none, on loopback only: everybody is the user local; keys: everybody sends
-	// a key; ingress: a Home Assistant's Supervisor names the user, everybody else sends
-	// a key. Default: none on loopback, keys elsewhere.
+	// Mode is none, on loopback only: everybody is the user local; keys: everybody shows
+	// a key, a token or a login; ingress: a Home Assistant's Supervisor names the user,
+	// everybody else shows one of those. Default: none on loopback without Issuers, keys
+	// elsewhere.
 	Mode string `yaml:"mode"`
 	// Supervisor is the address that is trusted to name users in the mode ingress.
 	// Default 172.30.32.2, as in every Home Assistant.
 	Supervisor string `yaml:"supervisor"`
+	// Issuers are OIDC providers whose tokens identify users. A provider's name here begins
+	// the names of its users and organisations, as in acme:user-1. Default: none.
+	Issuers map[string]Issuer `yaml:"issuers"`
 }
 
 // Key is an API key.

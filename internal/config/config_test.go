@@ -125,6 +125,17 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 			"FILE:5: limits.patience: has to be more than 0",
 			"FILE:5: limits.max_message: is more than limits.max_body, which holds the message",
 		}},
+		"issuers": {"auth:\n  issuers:\n    A: {issuer: 'https://a.example', audience: [x]}\n    b: {issuer: 'http://b.example', audience: [x], claims: jwt, leeway: 6m}\n    c: {claims: clerk}\n    d: {issuer: 'https://a.example', audiense: [x]}\n    e: {issuer: 'http://127.0.0.1:9'}\n", nil, nil, []string{
+			"FILE:3: auth.issuers.A: is no name for an issuer; begin with a letter, and use small letters, digits and -",
+			`FILE:4: auth.issuers.b.claims: "jwt" is not one of oidc, clerk`,
+			`FILE:4: auth.issuers.b.issuer: "http://b.example" is no URL of an issuer; write it like https://login.example.com; http:// is only allowed for localhost and for addresses`,
+			"FILE:4: auth.issuers.b.leeway: cannot be negative or more than 5m",
+			"FILE:5: auth.issuers.c: it has no issuer; name its URL, exactly as its tokens have it in iss",
+			"FILE:5: auth.issuers.c: it has no parties, so a token for any page would be accepted; name the origins of the pages, such as https://app.example.com",
+			"FILE:6: auth.issuers.d.audiense: unknown key; did you mean audience?",
+			"FILE:6: auth.issuers.d.issuer: is that of A, too",
+			"FILE:7: auth.issuers.e: it has no audience, so a token for any application would be accepted; name what the issuer writes into aud for this server",
+		}},
 		"keys that go nowhere": {"telemetry:\n  headers: {A: b}\n", nil, []string{"PARLEY_TELEMETRY_CONTENT=often"}, []string{
 			"FILE:2: telemetry.headers: go to telemetry.otlp_endpoint, which is not set",
 			"PARLEY_TELEMETRY_CONTENT: expected true or false",

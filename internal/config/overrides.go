@@ -144,6 +144,7 @@ func (o *overrides) check() {
 	if _, err := netip.ParseAddr(s.Auth.Supervisor); err != nil {
 		o.bad("auth.supervisor", "expected an address, such as 172.30.32.2")
 	}
+	o.issuers()
 	for name, k := range s.Keys {
 		if k.Key == "" {
 			o.bad("keys."+name, "the key is empty; refer to one, such as ${NAME}")

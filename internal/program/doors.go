@@ -97,7 +97,7 @@ type mounted struct {
 func (m *mounted) mount(f app.Mount, owner string) {
 	m.owner = owner
 	f(m, app.Deps{
-		App: owner, Engine: m.d.engine, Reader: m.d.reader, Principal: m.d.principal, Open: m.d.api.Open, Fail: api.WriteError,
+		App: owner, Engine: m.d.engine, Reader: m.d.reader, Principal: m.d.principal, Bearer: m.d.plan.bearer, Open: m.d.api.Open, Fail: api.WriteError,
 		MCP:          func(name string) http.Handler { return m.mcp(func(*http.Request) string { return name }) },
 		Limits:       m.d.plan.limits(),
 		PartialEvery: m.d.plan.partialEvery(owner), Toolsets: m.d.plan.sets,

@@ -95,6 +95,7 @@ type plan struct {
 	vault    atomic.Pointer[vault.Vault]
 	checks   atomic.Pointer[checkpoint.Store]
 	logins   *login.Logins            // of users at other services
+	issuers  *auth.Issuers            // of users' tokens; nil: there are none
 	address  atomic.Pointer[net.Addr] // where the server listens; nil: nowhere
 	book     *approval.Book           // of what files of users and workspaces may run; nil until the store is open
 	anew     atomic.Pointer[reader]   // of the house; nil: there is none yet
@@ -130,6 +131,9 @@ func (k *kit) planFor(s config.Settings, inspect bool, log *slog.Logger) (made *
 			p.close()
 		}
 	}()
+	if p.issuers, err = newIssuers(s, log); err != nil {
+		return nil, err
+	}
 	p.red = redactorOf(log, s)
 	if err := p.load(log); err != nil {
 		return nil, err
@@ -150,6 +154,9 @@ func (k *kit) planFor(s config.Settings, inspect bool, log *slog.Logger) (made *
 func (p *plan) close() {
 	for _, o := range p.all {
 		o.leave(math.MaxInt)
+	}
+	if p.issuers != nil {
+		p.issuers.Close()
 	}
 }
 

@@ -2,11 +2,13 @@ package program
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -31,7 +33,8 @@ type entrance struct {
 	mode       auth.Mode
 	supervisor netip.Addr
 	keys       *auth.Keys
-	notices    []string // what everybody should know
+	issuers    *auth.Issuers // nil: tokens are not accepted
+	notices    []string      // what everybody should know
 }
 
 // newEntrance follows the settings. By default loopback needs no login and other addresses
@@ -51,6 +54,8 @@ func newEntrance(s config.Settings) (*entrance, error) {
 		switch {
 		case err != nil:
 			return nil, err
+		case len(s.Auth.Issuers) > 0:
+			l.mode = auth.ModeKeys
 		case local || unsafe || len(list) == 0:
 			l.mode = auth.ModeNone
 		default:
@@ -62,7 +67,7 @@ func newEntrance(s config.Settings) (*entrance, error) {
 	}
 	if !unsafe {
 		return nil, parley.Errorf(parley.CodeForbidden, "%s can be reached from other machines, but no login is set up", s.Addr).
-			WithHint("make a key with `parley keys create NAME`, listen on 127.0.0.1, or set %s=1 if something else protects the server", unsafeVariable)
+			WithHint("make a key with `parley keys create NAME`, name an issuer of tokens under auth.issuers, listen on 127.0.0.1, or set %s=1 if something else protects the server", unsafeVariable)
 	}
 	l.notices = append(l.notices, "No login is required: everybody who can reach this server can read and change every session.")
 	return l, nil
@@ -77,9 +82,37 @@ func openKeys(s config.Settings) (*auth.Keys, error) {
 	return auth.OpenKeys(filepath.Join(s.Data, keysFile), fixed)
 }
 
+// newIssuers makes the verifier of tokens; nil when the settings name no issuer.
+func newIssuers(s config.Settings, log *slog.Logger) (*auth.Issuers, error) {
+	var list []auth.Issuer
+	for _, name := range names(s.Auth.Issuers) {
+		is := s.Auth.Issuers[name]
+		list = append(list, auth.Issuer{
+			Name: name, URL: is.Issuer, Clerk: is.Claims == "clerk", Audience: is.Audience, Parties: is.Parties, JWKS: is.JWKS,
+			Org: is.Org, Orgs: is.Orgs, NeedsOrg: is.RequireOrg, Leeway: time.Duration(is.Leeway), Private: is.Private,
+		})
+	}
+	if list == nil {
+		return nil, nil
+	}
+	return auth.NewIssuers(list, auth.IssuersOptions{Logger: log})
+}
+
+// bearer identifies the owner of a token that comes in a message of a wire.
+func (p *plan) bearer(ctx context.Context, token string) (auth.Identity, error) {
+	if p.issuers == nil {
+		return auth.Bearer(ctx, token)
+	}
+	return auth.Bearer(ctx, token, p.issuers)
+}
+
 // doorOptions are those of the network.
 func (l *entrance) doorOptions(own ownOf) auth.Options {
-	return auth.Options{Mode: l.mode, Supervisor: l.supervisor, Verifiers: []auth.Verifier{l.keys}, Own: own}
+	verifiers := []auth.Verifier{l.keys}
+	if l.issuers != nil {
+		verifiers = append(verifiers, l.issuers)
+	}
+	return auth.Options{Mode: l.mode, Supervisor: l.supervisor, Verifiers: verifiers, Own: own}
 }
 
 // hosts are the host names that requests may use. With a login, or if the operator chose
@@ -98,6 +131,9 @@ func (l *entrance) open() bool { return l.mode == auth.ModeNone }
 func (l *entrance) says() string {
 	switch l.mode {
 	case auth.ModeKeys:
+		if l.issuers != nil {
+			return "login: by a token of " + strings.Join(names(l.issuers.Names()), ", ") + ", or by key"
+		}
 		return "login: by key; `parley keys create NAME` makes one"
 	case auth.ModeIngress:
 		return "login: by Home Assistant, and by key from elsewhere"

@@ -33,6 +33,8 @@ type keyed struct {
 	house *house
 	url   string
 	keys  map[string]string // by user
+
+	entrance *entrance
 }
 
 func newKeyed(t *testing.T) *keyed {
@@ -86,6 +88,7 @@ func newKeyed(t *testing.T) *keyed {
 		}
 	}
 	l := &entrance{mode: auth.ModeKeys, keys: keys, supervisor: auth.Supervisor}
+	k.entrance = l
 	srv := httptest.NewServer(apitest.Of(t, h.api).Handler(t, h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions(ownNames(s)))))
 	k.url = srv.URL
 	t.Cleanup(func() {

@@ -108,6 +108,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return usage(err)
 	}
+	who.issuers = p.issuers
 	own, err := lockForServer(ctx, s.Data, command, func(h holder) {
 		log.Warn("the data folder is in use; the server starts when it is free", "by", h.String(), "within", inUseWithin)
 	})
