@@ -109,6 +109,21 @@ type Store interface {
 	PutApproval(ctx context.Context, p parley.Principal, a Approval) error
 	Approvals(ctx context.Context, p parley.Principal) ([]Approval, error)
 
+	// PutRow stores a row durably, and returns its new version. It is conditional on
+	// r.Version: of several workers that put a row at the version that they read, one
+	// succeeds. Errors: CodeConflict when the row has another version, is there although
+	// NoRow was expected, or is gone; ErrNotFound when its session is; CodeTooLarge and
+	// CodeQuota for the limits. System may change rows beyond the second limit, so that
+	// what is there can be worked off.
+	PutRow(ctx context.Context, p parley.Principal, r Row) (version int64, err error)
+	// DropRow removes a row, at any version for AnyRow. Errors: ErrNotFound, CodeConflict
+	// when it has another version.
+	DropRow(ctx context.Context, p parley.Principal, name RowName, version int64) error
+	Row(ctx context.Context, p parley.Principal, name RowName) (Row, error)
+	// Rows lists rows. Like Turns, a list ends early before a row that would bring it above
+	// 1 MiB, so a short one may not be the last one. An unlimited list does not end early.
+	Rows(ctx context.Context, p parley.Principal, q RowQuery) ([]Row, error)
+
 	// SaveChunks stores text in flight, durable with the next sync. Chunks of a call are
 	// removed by Index.DropChunks or with the session. Chunks of an unknown session, and
 	// those under an epoch that is not the session's, are dropped silently: once Claim
@@ -166,6 +181,11 @@ type Index struct {
 	DropArtifacts []parley.ArtifactID
 	Spend         []Spend // added to what the session's owner has spent
 	DropChunks    []parley.CallID
+	// Rows of the session's owner, with AnyRow. Their Session is this one or empty. A new
+	// row beyond the owner's limit for its kind is left out: an append is not refused
+	// because an outbox is full. DropRows are removed before, those that exist.
+	Rows     []Row
+	DropRows []RowName
 	// SessionInfo.OutsideID of a batch with Create is the alias, unique per user, org and
 	// app; a taken one refuses the whole batch.
 }

@@ -36,7 +36,7 @@ func New() *Store { return &Store{t: newTables()} }
 
 // Call is a write, as Faults see it.
 type Call struct {
-	Method  string // Append, Fork, Claim, PutBlob, SaveChunks, Delete or Check
+	Method  string // Append, Fork, Claim, PutBlob, SaveChunks, PutRow, DropRow, Delete or Check
 	Session parley.SessionID
 	Batch   seam.Batch // of Append and Fork
 }

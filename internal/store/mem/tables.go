@@ -22,6 +22,9 @@ type tables struct {
 	spent     map[spentID]rule.Spend
 	sealed    map[sealedID]seam.Sealed
 	approvals map[sealedID]seam.Sealed
+
+	rows       map[seam.RowName]seam.Row
+	rowVersion int64 // of the last row that was put
 }
 
 type session struct {
@@ -86,6 +89,7 @@ func newTables() tables {
 	return tables{
 		sessions: map[parley.SessionID]*session{}, gone: map[parley.SessionID]bool{}, keys: map[keyID]key{},
 		aliases: map[aliasID]parley.SessionID{}, blobs: map[parley.Digest][]byte{}, spent: map[spentID]rule.Spend{}, sealed: map[sealedID]seam.Sealed{}, approvals: map[sealedID]seam.Sealed{},
+		rows: map[seam.RowName]seam.Row{},
 	}
 }
 
@@ -93,6 +97,7 @@ func (t *tables) clone() tables {
 	c := tables{
 		sessions: make(map[parley.SessionID]*session, len(t.sessions)), gone: maps.Clone(t.gone), keys: maps.Clone(t.keys),
 		aliases: maps.Clone(t.aliases), blobs: maps.Clone(t.blobs), spent: maps.Clone(t.spent), sealed: maps.Clone(t.sealed), approvals: maps.Clone(t.approvals),
+		rows: maps.Clone(t.rows), rowVersion: t.rowVersion,
 	}
 	for id, s := range t.sessions {
 		n := *s
@@ -321,6 +326,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 			s.blobs[d] = refers.Blob(d)
 		}
 	}
+	t.putRows(ix, s.user, s.org)
 	for _, call := range ix.DropChunks {
 		maps.DeleteFunc(s.chunks, func(c chunk, _ string) bool { return c.call == call })
 	}
@@ -333,6 +339,7 @@ func (t *tables) delete(p parley.Principal, id parley.SessionID) error {
 	}
 	delete(t.sessions, id)
 	t.gone[id] = true
+	maps.DeleteFunc(t.rows, func(_ seam.RowName, r seam.Row) bool { return r.Session == id })
 	t.retire(s, time.Now())
 	maps.DeleteFunc(t.aliases, func(_ aliasID, s parley.SessionID) bool { return s == id })
 	return nil

@@ -49,6 +49,9 @@ func encode(b seam.Batch, create bool) (*rows, error) {
 	if b.Index.State != nil {
 		r.size += len(b.Index.State.Body)
 	}
+	for _, row := range b.Index.Rows {
+		r.size += len(row.Body)
+	}
 	return r, nil
 }
 

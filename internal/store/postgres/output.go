@@ -32,6 +32,8 @@ type output struct {
 	unkept       map[name]bool // artifacts
 	dropped      map[name]bool
 	condensed    map[name]int64
+	rows         map[name]seam.Row
+	unrowed      map[name]bool // index rows that are removed
 	forks        []fork
 }
 
@@ -79,6 +81,7 @@ func newOutput() output {
 		sessions: map[name]*session{}, aliases: map[name]string{}, keys: map[name]keyRow{}, states: map[name]*seam.State{},
 		turns: map[name]turn{}, interactions: map[name]interaction{}, artifacts: map[name]artifactRow{},
 		spent: map[name]rule.Spend{}, refs: map[name]int64{}, released: map[name]bool{}, unkept: map[name]bool{}, dropped: map[name]bool{}, condensed: map[name]int64{},
+		rows: map[name]seam.Row{}, unrowed: map[name]bool{},
 	}
 }
 
@@ -256,6 +259,7 @@ func (o *output) queue(b *pgx.Batch) {
 	insert(m, `INSERT INTO events (session, seq, turn, agent, time, type, v, data)
 		SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bytea[], $7::integer[], $8::bytea[])`)
 	o.queueIndex(insert)
+	o.queueRows(insert)
 	if len(o.forks)+len(o.condensed) > 0 {
 		b.Queue(lockShares)
 	}

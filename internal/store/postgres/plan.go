@@ -21,6 +21,8 @@ type plan struct {
 	keys    map[name]bool
 	aliases map[name]bool
 	blobs   map[parley.Digest]bool
+	rows    map[name]bool  // index rows that are there, by kind, owner and id
+	held    map[name]int64 // KiB of an owner's index rows, by kind and owner
 	out     output
 }
 
@@ -38,7 +40,7 @@ type place struct {
 func newPlan(group []*piece) *plan {
 	return &plan{
 		group: group, at: map[parley.SessionID]*place{}, gone: map[parley.SessionID]bool{}, keys: map[name]bool{},
-		aliases: map[name]bool{}, blobs: map[parley.Digest]bool{}, out: newOutput(),
+		aliases: map[name]bool{}, blobs: map[parley.Digest]bool{}, rows: map[name]bool{}, held: map[name]int64{}, out: newOutput(),
 	}
 }
 
@@ -48,7 +50,7 @@ var errWriterGone = errors.New("this connection may not write any more: another 
 // to judge the pieces, in one round trip.
 func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int64) error {
 	var sessions, made, digests [][]byte
-	var keys, aliases matrix
+	var keys, aliases, rows matrix
 	for _, p := range pl.group {
 		if p.rows == nil {
 			pl.probe = true
@@ -69,6 +71,9 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 		}
 		for _, k := range p.rows.Index.Keys {
 			keys.add(id, raw(k.Session), raw(k.Key), notNil(user), notNil(org))
+		}
+		for _, r := range p.rows.Index.Rows {
+			rows.add(id, raw(r.Kind), raw(r.ID), notNil(user), notNil(org))
 		}
 		for _, d := range p.rows.Index.Blobs {
 			digests = append(digests, raw(d))
@@ -104,6 +109,7 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 		// Locked, so they cannot be collected before we commit.
 		ask(`SELECT b.digest FROM unnest($1::bytea[]) AS w (digest) JOIN blobs b USING (digest) ORDER BY b.digest FOR KEY SHARE OF b`, see(pl.blobs), digests)
 	}
+	pl.askRows(rows, ask)
 	r := c.SendBatch(ctx, b)
 	if err := pl.receive(r, each); err != nil {
 		_ = r.Close() // an earlier error has the reason
@@ -282,6 +288,7 @@ func (pl *plan) accept(p *piece, at *place) {
 		pl.keys[name{string(k.Session), k.Key, at.user, at.org}] = true
 	}
 	pl.out.add(p, at)
+	pl.addRows(p.rows.Index, at)
 }
 
 // raw is a string as it is stored; never NULL.

@@ -72,6 +72,11 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	}}))
 	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 1, Events: event("S", 2), Index: seam.Index{Session: &in, DropChunks: []parley.CallID{"c"}}}))
 	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 2, Events: event("S", 3)}))
+	for query := range seen.all {
+		if strings.Contains(query, "index_rows") && !strings.Contains(query, "CREATE") {
+			t.Errorf("a turn without index rows ran %s", query)
+		}
+	}
 	fork := parley.SessionInfo{ID: "F", User: "ann"}
 	must(s.Fork(ctx, ann, "S", 2, seam.Batch{Session: "F", After: 2, Index: seam.Index{Session: &fork}}))
 	must(s.SaveChunks(ctx, ann, []seam.Chunk{{Session: "S", Epoch: 1, Call: "c", N: 1}}))
@@ -106,7 +111,21 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	}
-	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 3, Condense: 3}))
+	n := seam.RowName{Kind: seam.RowTimer, ID: "r"}
+	for _, p := range []parley.Principal{ann, parley.System()} {
+		for range 2 {
+			_, err := s.PutRow(ctx, p, seam.Row{RowName: n})
+			must(err)
+		}
+		_, _ = s.Row(ctx, p, n)
+		for _, after := range []seam.RowMark{{}, {RowName: n}} {
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Open: true, After: after})
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Due: time.Now(), After: after})
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Session: "S", After: after})
+		}
+		must(s.DropRow(ctx, p, n, seam.AnyRow))
+	}
+	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 3, Condense: 3, Index: seam.Index{Rows: []seam.Row{{RowName: n, Session: "S"}}, DropRows: []seam.RowName{{Kind: "timer", ID: "other"}}}}))
 	must(s.collect(ctx))
 	must(s.Delete(ctx, ann, "F"))
 	must(s.Close())

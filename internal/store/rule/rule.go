@@ -66,6 +66,9 @@ func batch(p parley.Principal, b seam.Batch, create bool) error {
 	if b.Index.State != nil {
 		size += len(b.Index.State.Body)
 	}
+	for _, r := range b.Index.Rows {
+		size += len(r.Body)
+	}
 	if size > MaxBatch {
 		return parley.Errorf(parley.CodeTooLarge, "a batch of %d bytes exceeds the limit of %d", size, MaxBatch)
 	}
@@ -117,7 +120,7 @@ func index(p parley.Principal, b seam.Batch, create bool) error {
 			return invalid(id, "index.keys", "key %q is of session %q", k.Key, k.Session)
 		}
 	}
-	return nil
+	return batchRows(b)
 }
 
 func invalid(id parley.SessionID, field, format string, args ...any) error {

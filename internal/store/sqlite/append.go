@@ -232,6 +232,9 @@ func put(c *conn, r rows, user, org string) error {
 	if err := putIndex(c, r, refers, user, org); err != nil {
 		return err
 	}
+	if err := putRows(c, r.Index, user, org); err != nil {
+		return err
+	}
 	for _, call := range r.Index.DropChunks {
 		if err := c.exec(`DELETE FROM chunks WHERE session = ? AND call = ?`, id, string(call)); err != nil {
 			return err

@@ -89,6 +89,19 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	}
+	n := seam.RowName{Kind: seam.RowTimer, ID: "r"}
+	for _, p := range []parley.Principal{ann, parley.System()} {
+		_, err := s.PutRow(ctx, p, seam.Row{RowName: n})
+		must(t, err)
+		_, _ = s.Row(ctx, p, n)
+		for _, after := range []seam.RowMark{{}, {RowName: n}} {
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Open: true, After: after})
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Due: time.Now(), After: after})
+			_, _ = s.Rows(ctx, p, seam.RowQuery{Kind: n.Kind, Session: "S", After: after})
+		}
+		must(t, s.DropRow(ctx, p, n, seam.AnyRow))
+	}
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "F", Epoch: 1, After: 2, Index: seam.Index{Rows: []seam.Row{{RowName: n}}, DropRows: []seam.RowName{n}}}))
 	must(t, s.Delete(ctx, ann, "F"))
 	plans, err := s.Plans()
 	must(t, err)
@@ -110,5 +123,23 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	}
 	if len(plans) < 40 {
 		t.Errorf("got %d statements, want all of them", len(plans))
+	}
+}
+
+// TestTurnWithoutRows: a turn without index rows runs no statement about them.
+func TestTurnWithoutRows(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	must(t, s.Append(context.Background(), ann, storetest.Turn("S", 0)))
+	must(t, s.Append(context.Background(), ann, storetest.Turn("S", 2)))
+	plans, err := s.Plans()
+	must(t, err)
+	for query := range plans {
+		if strings.Contains(query, "index_rows") {
+			t.Error(query)
+		}
+	}
+	if len(plans) < 4 {
+		t.Errorf("got %d statements", len(plans))
 	}
 }

@@ -26,7 +26,7 @@ func Random(t *testing.T, b Body) {
 		}()
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": m.create, "append": m.append, "append again": m.append, "fork": m.fork, "fork again": m.fork, "claim": m.claim,
-			"delete": m.delete, "put": m.put, "chunks": m.chunks, "find": m.find, "": m.compare,
+			"delete": m.delete, "put": m.put, "chunks": m.chunks, "row": m.row, "drop row": m.dropRow, "find": m.find, "": m.compare,
 		})
 	})
 }
@@ -35,6 +35,76 @@ type machine struct {
 	t           *rapid.T
 	real, model seam.Store
 	blobs       []parley.Digest
+}
+
+// rowAs names a row that one of the people may have. A user's row is the caller's, whatever
+// the name says.
+func rowAs(rt *rapid.T, p parley.Principal) seam.RowName {
+	n := seam.RowName{Kind: rapid.SampledFrom([]string{seam.RowTimer, seam.RowOutbox}).Draw(rt, "kind"), ID: someKeys.Draw(rt, "row")}
+	if owner := someOwners.Draw(rt, "of"); p.IsSystem() && rapid.Bool().Draw(rt, "of a user") {
+		n.User, n.Org = owner.User, owner.Org
+	}
+	return n
+}
+
+func (m *machine) row(rt *rapid.T) {
+	p := somePeople.Draw(rt, "as")
+	r := seam.Row{RowName: rowAs(rt, p), Open: rapid.Bool().Draw(rt, "open"), Body: fmt.Appendf(nil, "%d", someTimes.Draw(rt, "body"))}
+	if rapid.Bool().Draw(rt, "due") {
+		r.Due = at(someTimes.Draw(rt, "due at"))
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "in a session") == 0 {
+		r.Session = someSessions.Draw(rt, "session")
+	}
+	version := rapid.SampledFrom([]int64{seam.AnyRow, seam.AnyRow, seam.NoRow, 1, 2}).Draw(rt, "version")
+	same(m, rt, "put row", func(s seam.Store) (struct{}, error) {
+		r := r
+		r.Version = version
+		if have, err := s.Row(context.Background(), p, r.RowName); err == nil && version > 0 {
+			r.Version = have.Version + version - 1 // the version that it has, or another
+		}
+		_, err := s.PutRow(context.Background(), p, r)
+		return only(err)
+	})
+}
+
+func (m *machine) dropRow(rt *rapid.T) {
+	p := somePeople.Draw(rt, "as")
+	n := rowAs(rt, p)
+	same(m, rt, "drop row", func(s seam.Store) (struct{}, error) { return only(s.DropRow(context.Background(), p, n, seam.AnyRow)) })
+}
+
+// findRows looks rows up.
+func (m *machine) findRows(rt *rapid.T, p parley.Principal, id parley.SessionID) {
+	n := rowAs(rt, p)
+	plain := func(r seam.Row) seam.Row { r.Version = 0; return r }
+	same(m, rt, "Row", func(s seam.Store) (seam.Row, error) {
+		r, err := s.Row(context.Background(), p, n)
+		return plain(r), err
+	})
+	q := seam.RowQuery{Kind: n.Kind, Limit: someTimes.Draw(rt, "limit") / 2, Open: rapid.Bool().Draw(rt, "only open"), Shut: rapid.IntRange(0, 5).Draw(rt, "only shut") == 0}
+	if p.IsSystem() {
+		q.User, q.Org = n.User, n.Org
+	}
+	if rapid.Bool().Draw(rt, "due") {
+		q.Due = at(someTimes.Draw(rt, "due at"))
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "of a session") == 0 {
+		q.Session = id
+	}
+	if rapid.Bool().Draw(rt, "after a row") {
+		q.After = seam.RowMark{RowName: n, Due: at(someTimes.Draw(rt, "after at"))}
+		if !p.IsSystem() {
+			q.After.User, q.After.Org = p.User, p.Org
+		}
+	}
+	same(m, rt, "Rows", func(s seam.Store) (out []seam.Row, err error) {
+		all, err := s.Rows(context.Background(), p, q)
+		for _, r := range all {
+			out = append(out, plain(r))
+		}
+		return out, err
+	})
 }
 
 var (
@@ -174,6 +244,12 @@ func (m *machine) index(rt *rapid.T, b *seam.Batch) {
 			Usage: parley.Usage{InputTokens: int64(rapid.IntRange(-5, 50).Draw(rt, "tokens")), USD: float64(rapid.IntRange(-3, 9).Draw(rt, "dollars")) / 8},
 		})
 		b.Index.DropChunks = append(b.Index.DropChunks, someCalls.Draw(rt, "call"))
+		r := seam.Row{RowName: rowAs(rt, ann), Due: at(someTimes.Draw(rt, "row due")), Open: true, Body: fmt.Appendf(nil, "%d", end)}
+		if rapid.Bool().Draw(rt, "row of the session") {
+			r.Session = b.Session
+		}
+		b.Index.Rows = append(b.Index.Rows, r)
+		b.Index.DropRows = append(b.Index.DropRows, rowAs(rt, ann))
 	}
 }
 
@@ -208,6 +284,7 @@ func (m *machine) chunks(rt *rapid.T) {
 func (m *machine) find(rt *rapid.T) {
 	ctx, p, id := context.Background(), somePeople.Draw(rt, "as"), someSessions.Draw(rt, "session")
 	n := someTimes.Draw(rt, "n")
+	m.findRows(rt, p, id)
 	key, turn, app, outside := someKeys.Draw(rt, "key"), someTurns.Draw(rt, "turn"), someApps.Draw(rt, "app"), someOutside.Draw(rt, "outside")
 	same(m, rt, "Read", func(s seam.Store) ([]parley.Event, error) { return s.Read(ctx, p, id, int64(n-2), n) })
 	same(m, rt, "State", func(s seam.Store) (seam.State, error) { return s.State(ctx, p, id) })

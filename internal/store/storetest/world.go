@@ -105,6 +105,7 @@ type world struct {
 	blob        []byte
 	digest      parley.Digest
 	chunk       seam.Chunk
+	row         seam.Row
 }
 
 // newWorld makes a world. Its ids begin with name.
@@ -137,12 +138,14 @@ func newWorld(t testing.TB, s seam.Store, p parley.Principal, name string) world
 		Session:     id, Turn: w.turn.ID, CreatedAt: at(3),
 	}
 	w.chunk = seam.Chunk{Session: id, Call: "call", N: 3, Text: "so far"}
+	w.row = seam.Row{RowName: seam.RowName{Kind: seam.RowTimer, ID: name + "-row"}, Session: id, Due: at(500), Open: true, Body: json.RawMessage(`{"of":"<world>"}`)}
 	must(t, s.Append(ctx, p, seam.Batch{
 		Session: id, Create: true, Owner: "node-1", Events: w.events,
 		Index: seam.Index{
 			Session: &w.info, State: &w.state, Turns: []parley.TurnInfo{w.turn}, Interactions: []seam.InteractionRow{w.interaction},
 			Keys: []seam.Key{w.key, w.ofUser}, Artifacts: []seam.Artifact{w.artifact}, Blobs: []parley.Digest{w.digest},
 			Spend: []seam.Spend{{Day: "2026-11-21", Model: "acme/" + name, Calls: 1, Usage: parley.Usage{InputTokens: 7, USD: 0.5}}},
+			Rows:  []seam.Row{w.row},
 		},
 	}))
 	save := w.chunk
@@ -157,6 +160,7 @@ type dumped struct {
 	Turns        []parley.TurnInfo
 	Interactions []seam.InteractionRow
 	Spent        []seam.Spend
+	Rows         []seam.Row // without versions, which differ from store to store
 	Of           map[parley.SessionID]contents
 }
 
@@ -179,6 +183,11 @@ func dump(t fataler, s seam.Store) (d dumped) {
 	must(t, err)
 	d.Spent, err = s.Spent(ctx, sys, "", "9999-99-99")
 	must(t, err)
+	d.Rows, err = s.Rows(ctx, sys, seam.RowQuery{Limit: -1})
+	must(t, err)
+	for i := range d.Rows {
+		d.Rows[i].Version = 0
+	}
 	d.Of = map[parley.SessionID]contents{}
 	for _, in := range d.Sessions {
 		var c contents
