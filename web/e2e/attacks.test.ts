@@ -80,6 +80,29 @@ describe("an answer", () => {
   });
 });
 
+test("an answer that the renderer fails at is shown as it was written, and the others are drawn", async () => {
+  const question = "What is this?";
+  const other = await page().context().newPage();
+  const said: string[] = [];
+  other.on("console", (m) => said.push(m.text()));
+  // A renderer that fails at one text. Whatever its first step is, it begins with replacing what has no place in a text.
+  await other.addInitScript(() => {
+    Error.stackTraceLimit = 50;
+    const real = String.prototype.replace;
+    String.prototype.replace = function (this: string, ...args: Parameters<typeof real>) {
+      if (this.includes("It is **broken**") && new Error().stack?.includes("/assets/markdown-")) throw new Error("the renderer fails");
+      return real.apply(this, args);
+    } as typeof real;
+  });
+  const id = stage.put("chaos", answered("undrawable", [[question, "It is **fine**."], [question, "It is **broken**."], [question, "All is **well**, end."]]));
+  await other.goto(`${stage.url}/apps/chaos/#/${id}`);
+  await parts(other).done();
+  await other.locator("article").getByText("It is **broken**.").waitFor();
+  expect(await other.locator("article .prose strong").allTextContents()).toEqual(["fine", "well"]);
+  expect(said.join()).toContain("the renderer fails"); // React reports what it caught
+  await other.close();
+});
+
 test("if the renderer cannot be loaded, answers show their source", async () => {
   await page().route("**/assets/markdown-*.js", (route) => route.abort());
   const id = stage.put("chaos", answered("unloaded", [["What is this?", "It is **bold**."]]));
