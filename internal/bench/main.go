@@ -51,6 +51,7 @@ var parts = []struct {
 	{"providers", providers},
 	{"turns", turns},
 	{"memory", memory},
+	{"sockets", sockets},
 	{"start", start},
 	{"weeks", weeks},
 	{"long", long},

@@ -117,26 +117,35 @@ func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
 		switch {
 		case bytes.HasPrefix(line, []byte("event: ")):
 			// After a fast model, the reply event may bring the text.
-			kind := string(bytes.TrimSpace(line[7:]))
-			partial = kind == "model.partial" || kind == "model.replied"
-			event = !partial && kind != "model.delta"
+			partial, event = kindOf(string(bytes.TrimSpace(line[7:])))
 		case bytes.HasPrefix(line, []byte("id: ")):
 			h.last, _ = strconv.ParseInt(string(bytes.TrimSpace(line[4:])), 10, 64)
 		case bytes.HasPrefix(line, []byte("data: ")) && !event:
-			now := time.Now().UnixNano()
-			n := textIn(line[6:])
-			if partial {
-				n = max(0, n-shown)
-			}
-			before := len(h.at)
-			for shown += n; shown >= due && len(h.at) < h.plan.tokens; due += len(word(len(h.at))) {
-				h.at = append(h.at, now)
-			}
-			if tokens != nil {
-				tokens.Add(int64(len(h.at) - before))
-			}
+			shown, due = h.more(line[6:], partial, shown, due, tokens)
 		}
 	}
+}
+
+// kindOf says whether a kind of frame has a call's whole text, and whether it has no text to count.
+func kindOf(kind string) (whole, none bool) {
+	whole = kind == "model.partial" || kind == "model.replied"
+	return whole, !whole && kind != "model.delta"
+}
+
+// more counts the tokens that a frame brings, when shown bytes have been shown and the next token
+// needs due.
+func (h *heard) more(data []byte, whole bool, shown, due int, tokens *atomic.Int64) (int, int) {
+	now, n, before := time.Now().UnixNano(), textIn(data), len(h.at)
+	if whole {
+		n = max(0, n-shown)
+	}
+	for shown += n; shown >= due && len(h.at) < h.plan.tokens; due += len(word(len(h.at))) {
+		h.at = append(h.at, now)
+	}
+	if tokens != nil {
+		tokens.Add(int64(len(h.at) - before))
+	}
+	return shown, due
 }
 
 // textIn returns the length of the text in a frame: a JSON string, or the text field of a delta.
