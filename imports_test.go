@@ -33,7 +33,7 @@ var mayImport = []struct {
 	{"apps", nil},
 	{"apps/*", []string{
 		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records", "internal/workspace",
-		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/turncommit",
+		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/turncommit", "internal/conversations",
 	}},
 	{"web", []string{"."}},
 	{"internal/bench", []string{"**"}},
@@ -80,6 +80,7 @@ var mayImport = []struct {
 	{"internal/turncommit", []string{".", "internal/datafolder", "internal/eventlog", "internal/gitrepo", "internal/seam"}},
 	{"internal/userfiles", []string{".", "internal/checkpoint", "internal/files", "internal/gitrepo", "internal/workspace"}},
 	{"internal/gitrepo", []string{".", "internal/files", "internal/proc"}},
+	{"internal/conversations", []string{".", "internal/seam"}},
 	{"internal/checkpoint", []string{".", "internal/datafolder"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
 	{"internal/*", []string{"."}},

@@ -64,6 +64,8 @@ type App struct {
 	// Touching is told of each call of a tool for the files of a workspace (tools.workspace) in the
 	// app Name, when it is requested. The call waits for it. Nil: nobody is.
 	Touching Touching
+	// Tables are the migrations of the app's own tables; see [seam.Tables].
+	Tables fs.FS
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }
@@ -134,6 +136,10 @@ type Deps struct {
 	PartialEvery time.Duration // how long a wire of the app collects text; 0: its own default
 
 	Toolsets map[string][]seam.Toolset // of the apps that are served, as they were opened
+
+	// Tables are those of the app whose Mount it is; nil if it has no migrations, or if the store
+	// is the one in memory.
+	Tables seam.Tables
 }
 
 // Identity is who a token belongs to: a user, the organisations of the token, and when it ends.

@@ -101,6 +101,7 @@ func (m *mounted) mount(f app.Mount, owner string) {
 		MCP:          func(name string) http.Handler { return m.mcp(func(*http.Request) string { return name }) },
 		Limits:       m.d.plan.limits(),
 		PartialEvery: m.d.plan.partialEvery(owner), Toolsets: m.d.plan.sets,
+		Tables: m.d.plan.tables[m.by],
 	})
 }
 

@@ -85,6 +85,7 @@ type plan struct {
 	all      []*opened                 // also of older ones
 	off      map[string]string         // apps that cannot be served here, and why
 	broken   map[string]broken         // apps that had mistakes when the server started
+	tables   map[string]seam.Tables    // of the apps that bring migrations, once the store is open
 	disabled []string                  // apps that the settings do not enable
 	meta     func() any                // of index/meta.json; nil: there is none
 	folder   *datafolder.Folder        // the data folder, once this process has taken it
@@ -277,6 +278,10 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		return nil, err
 	}
 	if err := p.openVault(ctx, base, log); err != nil {
+		_ = base.Close()
+		return nil, err
+	}
+	if err := p.openTables(ctx, base); err != nil {
 		_ = base.Close()
 		return nil, err
 	}

@@ -66,6 +66,25 @@ func openPostgres(ctx context.Context, s config.Settings, own *lock, log *slog.L
 	return store, nil
 }
 
+// openTables opens the tables that apps have of their own.
+func (p *plan) openTables(ctx context.Context, store seam.Store) error {
+	p.tables = map[string]seam.Tables{}
+	for _, a := range p.kit.apps {
+		if a.Tables == nil {
+			continue
+		}
+		t, err := store.Tables(ctx, a.Name, a.Tables)
+		if errors.Is(err, seam.ErrNoTables) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.tables[a.Name] = t
+	}
+	return nil
+}
+
 // named adds to an error the database it is about.
 func named(s config.Settings, err error) error {
 	e, ok := errors.AsType[*parley.Error](err)

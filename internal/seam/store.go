@@ -3,6 +3,7 @@ package seam
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -136,6 +137,10 @@ type Store interface {
 	// good; deleting it again is ErrNotFound. The user's keys that made it stay taken for
 	// 30 days, the 10,000 most recent ones of each user.
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
+
+	// Tables opens an app's own tables, and brings them up to date with its migrations. The
+	// error is ErrNoTables, or CodeUpgradeRequired when a newer app made them.
+	Tables(ctx context.Context, app string, migrations fs.FS) (Tables, error)
 
 	// Check reports whether the store can append now; nil means yes.
 	Check(ctx context.Context) error

@@ -17,7 +17,7 @@ import (
 type reach func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error)
 
 // asksNobody has the methods without a principal.
-var asksNobody = []string{"Join", "Join", "Check", "Close"}
+var asksNobody = []string{"Join", "Tables", "Check", "Close"}
 
 var reaches = map[string]reach{
 	"Append": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {

@@ -81,6 +81,7 @@ func Run(t *testing.T, b Body) {
 		{"rows_are_limited", rowLimits},
 		{"pages_of_rows_have_no_gaps_or_repeats", rowPages},
 		{"pages_of_due_rows_have_no_gaps_or_repeats", dueRowPages},
+		{"apps_have_tables_of_their_own", appTables},
 		{"chunks_are_kept_until_dropped", chunks},
 		{"chunks_of_the_previous_owner_are_dropped", staleChunks},
 		{"a_session_is_not_taken_from_a_node_that_is_alive", claims},
