@@ -114,7 +114,7 @@ func (t *Turn) hookedCall(p HookRan) {
 		c.HookDue = false
 		if p.Output != nil {
 			r := ToolResult{Call: c.Call, Outcome: c.Outcome}.Replaced(*p.Output)
-			c.Output, c.Data, c.Error, c.Artifact, c.About = r.Output, r.Data, r.Error, r.Artifact, r.About
+			c.Output, c.Data, c.Error, c.Artifact, c.Images, c.About = r.Output, r.Data, r.Error, r.Artifact, r.Images, r.About
 		}
 	}
 	if p.Event == "PermissionRequest" && len(p.Input) > 0 {

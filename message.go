@@ -24,7 +24,7 @@ const (
 	PartToolCall   PartType = "tool_call"   // Call, ProviderID, Name, Input
 	PartToolResult PartType = "tool_result" // Call, Name, Text or Input as JSON output, IsError
 	PartHandoff    PartType = "handoff"     // Call, ProviderID, Name (the agent), Text (why)
-	PartImage      PartType = "image"       // Artifact, MediaType
+	PartImage      PartType = "image"       // Artifact, MediaType, Size; in a request, Call: it is from the result of that call
 	PartFile       PartType = "file"        // Artifact, MediaType, Name
 	// PartProvider is a provider's own item that must be returned to it, such as a web
 	// search it made: Provider, Name (its kind), Text (for people), Signature (the item
@@ -50,6 +50,7 @@ type Part struct {
 	Cut        bool            `json:"cut,omitempty"` // the text ends early: the call was cut off, or a resource is shortened
 	Artifact   ArtifactID      `json:"artifact,omitempty"`
 	MediaType  string          `json:"media_type,omitempty"`
+	Size       int64           `json:"size,omitempty"`   // of the artifact, in bytes; 0: not known
 	Server     string          `json:"server,omitempty"` // of a resource: the MCP server that it is from
 	URI        string          `json:"uri,omitempty"`    // of a resource
 	Title      string          `json:"title,omitempty"`  // of a resource: what people are shown

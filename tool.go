@@ -129,7 +129,10 @@ type ToolResult struct {
 	Output   string          `json:"output"`
 	Data     json.RawMessage `json:"data,omitempty"`     // structured output, checked against the schema
 	Artifact *ArtifactRef    `json:"artifact,omitempty"` // the whole result, if Output is only its beginning
-	Error    *ErrorInfo      `json:"error,omitempty"`
+	// Images are the images among the files that the call kept which the model is shown with
+	// Output, if it can see: at most MaxResultImages. The engine sets them.
+	Images []ArtifactRef `json:"images,omitempty"`
+	Error  *ErrorInfo    `json:"error,omitempty"`
 	// About lists the few things that the call was about, as ids such as entities of a
 	// house, the main one first. The next turn's prompt shows their state at that time,
 	// see Session.About.
@@ -145,12 +148,15 @@ type ToolResult struct {
 // Replaced returns r with text in place of everything the tool returned. If text is a JSON
 // object, it also becomes the structured output.
 func (r ToolResult) Replaced(text string) ToolResult {
-	r.Output, r.Data, r.Artifact, r.Error, r.About = text, nil, nil, nil, nil
+	r.Output, r.Data, r.Artifact, r.Images, r.Error, r.About = text, nil, nil, nil, nil, nil
 	if raw := []byte(text); strings.HasPrefix(text, "{") && json.Valid(raw) {
 		r.Data = raw
 	}
 	return r
 }
+
+// MaxResultImages limits the images of a call's result that the model is shown.
+const MaxResultImages = 8
 
 // ArtifactRef points to a large result that is stored separately.
 type ArtifactRef struct {

@@ -45,6 +45,7 @@ type Tool struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 	Error      *ErrorInfo      `json:"error,omitempty"`
 	Artifact   *ArtifactRef    `json:"artifact,omitempty"`
+	Images     []ArtifactRef   `json:"images,omitempty"`
 	About      []string        `json:"about,omitempty"`
 	AskedWhat  InteractionID   `json:"asked_what,omitempty"` // the question about its unknown outcome
 	Resolution string          `json:"resolution,omitempty"` // the answer to that
@@ -221,6 +222,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	case ToolEnded:
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Outcome, c.Output, c.Data, c.Error, c.Artifact = ToolIsEnded, p.Outcome, p.Output, p.Data, p.Error, p.Artifact
+			c.Images = p.Images[:min(len(p.Images), MaxResultImages)]
 			c.About, c.Report = p.About[:min(len(p.About), MaxAbout)], p.Report
 			c.HookDue = p.HookDue
 			t.Web = t.Web || c.Web && (p.Outcome == OutcomeOK || p.Outcome == OutcomeError || p.Outcome == OutcomeUnknown)

@@ -116,7 +116,9 @@ func open(d app.ToolDeps) (app.Service, error) {
 	var told atomic.Pointer[func(engine.Observation)]
 	t, err := homeassistant.New(homeassistant.Options{
 		URL: url, Token: token, AllowServices: allowed, Later: true, Logger: d.Logger,
-		Keep: func(_ context.Context, r seam.Run, f homeassistant.File) error { return r.Keep(seam.File(f)) },
+		Keep: func(_ context.Context, r seam.Run, f homeassistant.File) error {
+			return r.Keep(seam.File{Name: f.Name, MediaType: f.MediaType, Body: f.Body})
+		},
 		Observe: func(c homeassistant.Change) {
 			feed.Observe(Change{Entity: c.Entity, State: d.Clean(c.New), At: c.At})
 			if tell := told.Load(); tell != nil && c.Old != c.New {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -326,7 +327,11 @@ func (e *Engine) Report(ctx context.Context, p parley.Principal, id parley.Inter
 	}
 	result := box.Reported(run.Name, run, parley.ToolResult{Outcome: c.Outcome, Output: c.Output, Data: c.Data})
 	for _, f := range c.Files {
-		result.Files = append(result.Files, seam.File{Name: f.Name, MediaType: f.MediaType, Body: f.Data})
+		keep, why := picture.Shown(ctx, seam.File{Name: f.Name, MediaType: f.MediaType, Body: f.Data})
+		result.Files = append(result.Files, keep...)
+		if why != "" {
+			result.Output += "\n(" + f.Name + ": " + why + ")"
+		}
 	}
 	free, err := e.keep(ctx, p, 0, int64(sizeOfReport(c)))
 	if err != nil { // record the outcome anyway: only this client knows it

@@ -593,7 +593,7 @@ func TestReport(t *testing.T) {
 		}
 		secret := "sk-ant-api03-" + strings.Repeat("x1Y", 30)
 		c := parley.ReportCall{Token: ownToken, Output: strings.Repeat("a line\n", 2330) + secret + strings.Repeat("\nand more", 9000), Files: []parley.ReportFile{
-			{Name: "shot.png", MediaType: "image/png", Data: []byte("\x89PNG\xff")},
+			{Name: "shot.png", MediaType: "image/png", Data: dot},
 		}}
 		for what, bad := range map[string]parley.ReportCall{
 			"outcome":       {Token: ownToken, Outcome: "denied"},

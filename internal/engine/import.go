@@ -271,6 +271,12 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 				pay.Artifact = &whole
 				out = sameBut(out, pay)
 			}
+			for i, ref := range pay.Images {
+				if body, ok := in.Blobs[ref.SHA256]; ok && ref.Size != int64(len(body)) {
+					pay.Images[i].Size = int64(len(body))
+					out = sameBut(out, pay)
+				}
+			}
 		case parley.ModelReplied:
 			if pay.State != nil {
 				pay.State = nil

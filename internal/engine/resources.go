@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -308,11 +309,12 @@ func (e *Engine) readAll(ctx context.Context, r reader, list []resource) (parts 
 		for _, piece := range got {
 			part := parley.Part{Type: parley.PartResource, Server: want.Server, URI: want.URI, Title: want.Title, MediaType: piece.MediaType, Text: piece.Text}
 			if f := piece.File; f != nil {
-				if part, err = r.file(want, *f); err != nil {
+				var file seam.File
+				if part, file, err = r.file(ctx, want, *f); err != nil {
 					return nil, nil, err
 				}
-				media -= len(f.Body)
-				kept = append(kept, *f)
+				media -= len(file.Body)
+				kept = append(kept, file)
 			}
 			room -= len(part.Text)
 			if room < 0 || media < 0 || len(parts) == 2*parley.MaxResources {
@@ -328,7 +330,7 @@ func (e *Engine) readAll(ctx context.Context, r reader, list []resource) (parts 
 	}
 	for i, n := 0, 0; i < len(parts); i++ {
 		if parts[i].Type != parley.PartResource {
-			parts[i].Artifact = files[n].ID
+			parts[i].Artifact, parts[i].Size = files[n].ID, files[n].Size
 			n++
 		}
 	}
@@ -360,11 +362,12 @@ func inField(err error, field string) error {
 	return e.WithField(field)
 }
 
-// file is the part of a message for a file. Its artifact is set later.
-func (r reader) file(of resource, f seam.File) (parley.Part, error) {
+// file is the part of a message for a file, and the file as it is kept: an image that is too large
+// for models is made smaller. Its artifact is set later.
+func (r reader) file(ctx context.Context, of resource, f seam.File) (parley.Part, seam.File, error) {
 	p := parley.Part{Type: parley.PartFile, Server: of.Server, URI: of.URI, Title: of.Title, MediaType: f.MediaType, Name: f.Name}
-	refuse := func(why string) (parley.Part, error) {
-		return parley.Part{}, parley.Errorf(parley.CodeInvalid, "the resource %s %s", of, why).WithField(of.field).WithHint("leave it out")
+	refuse := func(why string) (parley.Part, seam.File, error) {
+		return parley.Part{}, f, parley.Errorf(parley.CodeInvalid, "the resource %s %s", of, why).WithField(of.field).WithHint("leave it out")
 	}
 	if strings.HasPrefix(f.MediaType, "image/") {
 		p.Type = parley.PartImage
@@ -382,7 +385,18 @@ func (r reader) file(of resource, f seam.File) (parley.Part, error) {
 			return refuse("has a credential of the message in it")
 		}
 	}
-	return p, nil
+	if p.Type == parley.PartImage {
+		fit, err := picture.Fit(ctx, f.Body)
+		switch {
+		case ctx.Err() != nil:
+			return p, f, context.Cause(ctx)
+		case err != nil:
+			return refuse("cannot be attached: " + parley.Info(err).Message)
+		}
+		f.Body, f.MediaType = fit.Body, fit.MediaType
+		p.MediaType = f.MediaType
+	}
+	return p, f, nil
 }
 
 // keepRead stores the bytes of files.

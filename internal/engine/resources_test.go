@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,11 @@ func (l *library) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceCont
 	n := l.count[r.URI]
 	l.mu.Unlock()
 	file := func(name, kind string, size int) ([]seam.ResourceContent, error) {
-		return []seam.ResourceContent{{File: &seam.File{Name: name, MediaType: kind, Body: []byte(strings.Repeat("P", size))}}}, nil
+		body := []byte(strings.Repeat("P", size))
+		if kind == "image/png" {
+			body = slices.Concat(dot, body)
+		}
+		return []seam.ResourceContent{{File: &seam.File{Name: name, MediaType: kind, Body: body}}}, nil
 	}
 	switch kind, rest, _ := strings.Cut(r.URI, ":"); {
 	case r.URI == "x:none":
@@ -107,7 +112,7 @@ func (l *library) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceCont
 	case kind == "zip":
 		return file(rest+".zip", "application/zip", 3)
 	case kind == "huge":
-		return file(rest+".png", "image/png", 9<<20)
+		return file(rest+".pdf", "application/pdf", 9<<20)
 	}
 	return []seam.ResourceContent{{Text: fmt.Sprintf("%s of %s, reading %d", r.URI, l.of, n), MediaType: "text/plain"}}, nil
 }
@@ -171,7 +176,7 @@ func toldBy(t *testing.T, r seam.Request) string {
 				if err != nil {
 					t.Errorf("%s: %v after %s", r.Session, err, b.String())
 				}
-				fmt.Fprintf(&b, "<%s %s %s>", p.Type, f.Name, f.Body)
+				fmt.Fprintf(&b, "<%s %s %s>", p.Type, f.Name, bytes.TrimPrefix(f.Body, dot))
 			default:
 				b.WriteString(p.Text)
 			}
@@ -352,7 +357,7 @@ func TestResources_refused(t *testing.T) {
 			"too large":               {parley.Send{Resources: at("docs", "x:large")}, parley.CodeTooLarge, "resources[0]", "256 KiB of text, 8 MiB of images"},
 			"too large together":      {parley.Send{Message: "@docs:x:half", Resources: at("docs", "x:half2")}, parley.CodeTooLarge, "message", "too large"},
 			"too many pieces":         {parley.Send{Resources: at("docs", "x:pieces")}, parley.CodeTooLarge, "resources[0]", "20 pieces"},
-			"a large image":           {parley.Send{Resources: at("docs", "huge:p")}, parley.CodeTooLarge, "resources[0]", "too large"},
+			"a large document":        {parley.Send{Resources: at("docs", "huge:p")}, parley.CodeTooLarge, "resources[0]", "too large"},
 			"an archive":              {parley.Send{Message: "@docs:zip:p"}, parley.CodeInvalid, "message", "application/zip, which cannot be attached"},
 			"a hanging server":        {parley.Send{Message: "@docs:x:hang"}, parley.CodeTimeout, "message", "30s"},
 			"no credential":           {parley.Send{Message: "@docs:x:key"}, parley.CodeInvalid, "message", "credential key"},

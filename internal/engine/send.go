@@ -266,7 +266,7 @@ func (s *session) attached(ctx context.Context, p parley.Principal, id parley.Ar
 	if strings.HasPrefix(a.MediaType, "image/") {
 		kind = parley.PartImage
 	}
-	return parley.Part{Type: kind, Artifact: id, MediaType: a.MediaType, Name: a.Name}, nil
+	return parley.Part{Type: kind, Artifact: id, MediaType: a.MediaType, Name: a.Name, Size: a.Size}, nil
 }
 
 func (e *Engine) checkSend(c parley.Send) error {

@@ -364,6 +364,7 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 type kept struct {
 	whole *parley.ArtifactRef
 	files []parley.ArtifactRef
+	shown []parley.ArtifactRef // those of the files that the model is to see
 }
 
 // stow stores the artifacts of a result. If one cannot be stored, the output says so.
@@ -382,6 +383,9 @@ func stow(r *toolbox.Result, keep func(seam.File) (*parley.ArtifactRef, error)) 
 			continue
 		}
 		k.files = append(k.files, *ref)
+		if f.Show {
+			k.shown = append(k.shown, *ref)
+		}
 	}
 	return k
 }
@@ -390,6 +394,7 @@ func stow(r *toolbox.Result, keep func(seam.File) (*parley.ArtifactRef, error)) 
 func (s *session) outcome(c *parley.Tool, r toolbox.Result, k kept, report parley.Digest) (events []parley.Event) {
 	turn := s.view.Turn.ID
 	refs := k.files
+	r.ToolResult.Images = k.shown
 	if k.whole != nil {
 		refs = slices.Insert(slices.Clip(refs), 0, *k.whole)
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/callout"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -93,10 +94,10 @@ func plain(err error) error {
 // Answer converts the response to a result. body is the response's body if it is JSON,
 // otherwise nil. The call is known to be done even if its answer cannot be read. clean removes
 // secrets from the error text of the service; nil: there are none.
-func Answer(r seam.Run, resp *http.Response, clean func(text string) string) (res parley.ToolResult, body json.RawMessage, err error) {
+func Answer(ctx context.Context, r seam.Run, resp *http.Response, clean func(text string) string) (res parley.ToolResult, body json.RawMessage, err error) {
 	switch {
 	case resp.StatusCode/100 == 2:
-		return result(r, resp)
+		return result(ctx, r, resp)
 	case resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusRequestTimeout:
 		return refusal(r, resp, clean), nil, nil
 	}
@@ -115,7 +116,7 @@ func status(resp *http.Response) string {
 	return strconv.Itoa(resp.StatusCode)
 }
 
-func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.RawMessage, _ error) {
+func result(ctx context.Context, r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.RawMessage, _ error) {
 	done = parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	if err != nil {
@@ -148,11 +149,12 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 		done.Output = string(body)
 	default:
 		f := seam.File{Name: fileName(resp, r.Name), MediaType: mime.FormatMediaType(kind, params), Body: body}
-		if err := r.Keep(f); err != nil {
+		why, err := picture.Keep(ctx, r.Keep, f)
+		if err != nil {
 			done.Output = "It is done. The file in the answer was not kept: " + err.Error()
 			return done, nil, nil
 		}
-		done.Output = fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", f.Name, len(body), kind)
+		done.Output = strings.TrimSpace(fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact. %s", f.Name, len(body), kind, why))
 	}
 	return done, nil, nil
 }

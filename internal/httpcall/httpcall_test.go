@@ -20,7 +20,7 @@ func TestRefusal_without_secrets(t *testing.T) {
 			"text/plain": text, "application/json": `{"error":{"message":"` + text + `","hint":"` + text + `"}}`,
 		} {
 			resp := &http.Response{StatusCode: 400, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body))}
-			res, _, err := httpcall.Answer(seam.Run{}, resp, func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") })
+			res, _, err := httpcall.Answer(t.Context(), seam.Run{}, resp, func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") })
 			if err != nil || res.Error == nil || len(res.Error.Message) > 2000+3 {
 				t.Fatalf("%+v, %v", res, err)
 			}

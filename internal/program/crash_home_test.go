@@ -96,7 +96,9 @@ func (w *simulated) Live(o *engine.Options, gate func() error) func() {
 	tools, err := homeassistant.New(homeassistant.Options{
 		URL: "http://house", Token: "a-long-lived-token", AllowServices: []string{"light.turn_on"}, Dial: w.line.Dial,
 		Logger: slog.New(slog.DiscardHandler),
-		Keep:   func(_ context.Context, r seam.Run, f homeassistant.File) error { return r.Keep(seam.File(f)) },
+		Keep: func(_ context.Context, r seam.Run, f homeassistant.File) error {
+			return r.Keep(seam.File{Name: f.Name, MediaType: f.MediaType, Body: f.Body})
+		},
 	})
 	if err != nil {
 		panic(err)

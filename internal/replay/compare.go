@@ -92,7 +92,7 @@ var volatile = map[string][]string{
 	"model.replied":        {"ttft_ms", "took_ms", "state"},
 	"model.failed":         {"usage"},
 	"tool.started":         {"deadline", "attempt", "claim"},
-	"tool.ended":           {"took_ms", "artifact", "report"},
+	"tool.ended":           {"took_ms", "artifact", "images", "report"},
 	"interaction.opened":   {"opened_at", "expires_at", "session"}, // that of a copy's parent, in a copy
 	"interaction.answered": {"by", "client"},
 	"memory.updated":       {"by", "through", "facts"},

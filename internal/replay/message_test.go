@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -17,6 +18,15 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 )
+
+// dot is a PNG of one pixel.
+var dot = func() []byte {
+	raw, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==")
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}()
 
 // shelf has a slash command, a server with resources, and a tool that waits once. Nobody can ask
 // it again: what it says is different each time.
@@ -52,7 +62,7 @@ func (shelf) Resources(context.Context) ([]parley.Resource, bool, error) { retur
 
 func (s shelf) Read(_ context.Context, r seam.Reading) ([]seam.ResourceContent, error) {
 	if strings.HasPrefix(r.URI, "img:") {
-		return []seam.ResourceContent{{Text: s.say("about it")}, {File: &seam.File{Name: "p.png", MediaType: "image/png", Body: []byte("PNG")}}}, nil
+		return []seam.ResourceContent{{Text: s.say("about it")}, {File: &seam.File{Name: "p.png", MediaType: "image/png", Body: dot}}}, nil
 	}
 	return []seam.ResourceContent{{Text: s.say("of " + r.URI), MediaType: "text/plain"}}, nil
 }

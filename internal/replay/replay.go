@@ -9,7 +9,8 @@
 // policy, the tools still answer as recorded, which shows how the same questions would
 // have been answered.
 //
-// It cannot reproduce a turn that timed out, or what was condensed. A recording that ends
+// It cannot reproduce a turn that timed out, or what was condensed. It has no artifacts, so another
+// model does not see the images of messages and results. A recording that ends
 // in a running turn is compared up to its end.
 package replay
 

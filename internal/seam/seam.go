@@ -63,6 +63,7 @@ type ModelInfo struct {
 	TokenBytes float64 `json:"token_bytes,omitempty"`
 	// What the model accepts besides text.
 	Images      bool     `json:"images,omitempty"`
+	MaxImages   int      `json:"-"`                      // of one request; 0: more than a prompt has
 	Files       bool     `json:"files,omitempty"`        // PDF and the like
 	ServerTools []string `json:"server_tools,omitempty"` // tools run by its provider
 	// Hosted says that the provider keeps one conversation across all agents that use the
@@ -90,12 +91,14 @@ type TokenCounter interface {
 
 // Request is one model call: all that the model sees.
 type Request struct {
-	Model       string            `json:"model"`
-	Agent       string            `json:"agent"` // the definition's name
-	Call        parley.CallID     `json:"-"`
-	Session     parley.SessionID  `json:"-"`
-	System      string            `json:"system"`
-	Messages    []parley.Message  `json:"messages"` // valid: every tool call and handoff has exactly one result, right after it
+	Model   string           `json:"model"`
+	Agent   string           `json:"agent"` // the definition's name
+	Call    parley.CallID    `json:"-"`
+	Session parley.SessionID `json:"-"`
+	System  string           `json:"system"`
+	// Messages are valid: every tool call and handoff has exactly one result, right after it. The
+	// images of a result follow it, as parts with its Call.
+	Messages    []parley.Message  `json:"messages"`
 	Tools       []parley.ToolDecl `json:"tools,omitempty"`
 	Handoffs    []Handoff         `json:"handoffs,omitempty"` // agents that the model may hand off to
 	MaxTokens   int64             `json:"max_tokens"`

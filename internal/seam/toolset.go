@@ -212,6 +212,9 @@ type File struct {
 	Name      string
 	MediaType string
 	Body      []byte
+	// Show says that the model is to see it with the call's result. It must be an image as package
+	// picture returns it.
+	Show bool
 }
 
 // Reconciler is a Toolset that can find out whether a write took effect.

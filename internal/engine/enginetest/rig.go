@@ -225,7 +225,8 @@ func App(change ...func(*parley.App)) parley.App {
 // Model answers a request: it yields deltas and a reply through say, or fails.
 type Model func(ctx context.Context, r seam.Request, say func(text string)) (seam.Reply, error)
 
-// Models has the same model under every name that begins with "test/".
+// Models has the same model under every name that begins with "test/". Those that begin with
+// "test/seeing" take images.
 type Models struct{ F Model }
 
 // Model implements seam.Models.
@@ -245,7 +246,7 @@ type model struct {
 }
 
 func (m model) Info() seam.ModelInfo {
-	return seam.ModelInfo{Name: m.name, Provider: "test", PricedAt: "2026-01-01", ContextTokens: 100_000, MaxOutputTokens: 1000}
+	return seam.ModelInfo{Name: m.name, Provider: "test", PricedAt: "2026-01-01", ContextTokens: 100_000, MaxOutputTokens: 1000, Images: strings.HasPrefix(m.name, "test/seeing")}
 }
 
 func (m model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {

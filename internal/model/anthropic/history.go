@@ -61,6 +61,12 @@ func (h *history) add(ctx context.Context, ms []parley.Message) error {
 			role = sdk.MessageParamRoleAssistant
 		}
 		for _, p := range m.Parts {
+			if m.Role == parley.RoleTool && p.Type == parley.PartImage {
+				if err := h.imageOf(ctx, p); err != nil {
+					return err
+				}
+				continue
+			}
 			b, raw, err := h.block(ctx, m.Role, p)
 			if err != nil {
 				return err
@@ -80,6 +86,25 @@ func (h *history) add(ctx context.Context, ms []parley.Message) error {
 	if len(h.messages) == 0 {
 		return parley.Errorf(parley.CodeInvalid, "there is nothing to send to the model").WithHint("send a text")
 	}
+	return nil
+}
+
+// imageOf adds an image to the result of its call, which is the last block.
+func (h *history) imageOf(ctx context.Context, p parley.Part) error {
+	var of *sdk.ToolResultBlockParam
+	if n := len(h.messages); n > 0 {
+		if blocks := h.messages[n-1].Content; len(blocks) > 0 {
+			of = blocks[len(blocks)-1].OfToolResult
+		}
+	}
+	if of == nil || of.ToolUseID != h.ids[p.Call] {
+		return parley.Errorf(parley.CodeInvalid, "the history has an image of %q without its result", p.Name).WithHint("this is a fault of the server; start a new session")
+	}
+	b, _, err := h.media(ctx, p)
+	if err != nil {
+		return err
+	}
+	of.Content = append(of.Content, sdk.ToolResultBlockParamContentUnion{OfImage: b.OfImage})
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (h *history) add(ctx context.Context, ms []parley.Message) error {
 		case parley.RoleAssistant:
 			h.answered(m)
 		case parley.RoleTool:
-			err = h.told(m)
+			err = h.told(ctx, m)
 		default:
 			err = h.asked(ctx, m)
 		}
@@ -209,22 +209,36 @@ func (h *history) id(p parley.Part) string {
 // maxID exceeds the length of the provider's ids.
 const maxID = 128
 
-// told adds the results of one step as one content.
-func (h *history) told(m parley.Message) error {
+// told adds the results of one step as one content, and another one with their images: older models
+// take none in a result.
+func (h *history) told(ctx context.Context, m parley.Message) error {
 	var c content
+	var images []any
+	of := ""
 	for _, p := range m.Parts {
+		if p.Type == parley.PartImage {
+			x, err := h.media(ctx, p)
+			if err != nil {
+				return err
+			}
+			images = append(images, &sdk.Part{Text: "[the image " + p.Name + ", which " + of + " returned]"}, x)
+		}
 		if p.Type != parley.PartToolResult {
 			continue
 		}
-		of, ok := h.ids[p.Call]
+		of = p.Name
+		to, ok := h.ids[p.Call]
 		if !ok {
 			return parley.Errorf(parley.CodeInvalid, "the history has a result of %q without its call", p.Name).WithHint("this is a fault of the server; start a new session")
 		}
-		c.Parts = append(c.Parts, &sdk.Part{FunctionResponse: &sdk.FunctionResponse{ID: of.id, Name: of.name, Response: response(p)}})
+		c.Parts = append(c.Parts, &sdk.Part{FunctionResponse: &sdk.FunctionResponse{ID: to.id, Name: to.name, Response: response(p)}})
 	}
 	if c.Parts != nil {
 		c.Role = roleUser
 		h.contents, h.results = append(h.contents, c), true
+	}
+	for _, x := range images {
+		h.put(roleUser, x)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // The limits of https://docs.mistral.ai/capabilities/vision and document_ai.
 const (
 	maxImage  = 10 << 20
-	maxImages = 8
+	maxImages = 8 // of a request
 	maxFile   = 50 << 20
 )
 
@@ -192,7 +192,22 @@ func (h *history) message(m parley.Message) error {
 			if !ok {
 				t = target{name: p.Name}
 			}
-			h.add(chatMessage{Role: "tool", ToolCallID: h.ids.id(p), Name: h.names.of(t), Content: resultText(p)})
+			content := any(resultText(p))
+			for i, image := range m.Parts {
+				if image.Type != parley.PartImage || image.Call != p.Call {
+					continue
+				}
+				c, err := h.media(m.Parts[i])
+				if err != nil {
+					return err
+				}
+				chunks, ok := content.([]contentChunk)
+				if !ok {
+					chunks = []contentChunk{{Type: "text", Text: resultText(p)}}
+				}
+				content = append(chunks, c)
+			}
+			h.add(chatMessage{Role: "tool", ToolCallID: h.ids.id(p), Name: h.names.of(t), Content: content})
 		}
 	}
 	return nil

@@ -62,8 +62,24 @@ func (w *entries) message(m parley.Message) error {
 				w.add(entry{Type: "message.input", Role: "user", Content: "[" + resultText(p) + "]"})
 			}
 		}
+		return w.images(m.Parts)
 	}
 	return nil
+}
+
+// images adds the images of results as a user's message, because a result is only text.
+func (w *entries) images(parts []parley.Part) error {
+	var out []parley.Part
+	of := ""
+	for _, p := range parts {
+		switch p.Type {
+		case parley.PartToolResult:
+			of = p.Name
+		case parley.PartImage:
+			out = append(out, parley.Part{Type: parley.PartText, Text: "[the image " + p.Name + ", which " + of + " returned]"}, p)
+		}
+	}
+	return w.message(parley.Message{Role: parley.RoleUser, Parts: out})
 }
 
 func (w *entries) assistant(parts []parley.Part) {
@@ -121,6 +137,9 @@ func (w *entries) results(s *state, ms []parley.Message) bool {
 				}
 				delete(wants, id)
 				w.result(id, resultText(p))
+			}
+			if w.images(m.Parts) != nil {
+				return false
 			}
 		case parley.RoleUser:
 			if w.message(m) != nil {

@@ -76,7 +76,7 @@ func (c *Client) Hosted(info seam.ModelInfo, o HostedOptions) (*Hosted, error) {
 	if o.Model == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "hosted agents need a model").WithHint("such as mistral-medium-latest")
 	}
-	info.Provider, info.Hosted = name, true
+	info.Provider, info.Hosted, info.MaxImages = name, true, maxImages
 	h := &Hosted{c: c, o: o, info: info, busy: make(chan struct{}, 1)}
 	for n, def := range o.App.Agents {
 		if def.Model == "" || def.Model == info.Name {

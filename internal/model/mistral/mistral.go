@@ -111,7 +111,7 @@ func New(o Options) (*Client, error) {
 // Model returns a model over chat completions. Its id at Mistral is the part of info.Name after
 // the first slash.
 func (c *Client) Model(info seam.ModelInfo) seam.Model {
-	info.Provider = name
+	info.Provider, info.MaxImages = name, maxImages
 	return &model{c: c, id: providerID(info.Name), info: info}
 }
 

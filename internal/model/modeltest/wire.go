@@ -24,6 +24,7 @@ func (s suite) wire() map[string]func(*testing.T) {
 		"a history of another provider's": s.foreign,
 		"odd histories":                   s.odd,
 		"a picture":                       func(t *testing.T) { s.media(t, parley.PartImage, "image/png", png) },
+		"pictures in results":             s.pictured,
 		"a document":                      func(t *testing.T) { s.media(t, parley.PartFile, "application/pdf", pdf) },
 		"a picture that cannot be opened": s.closedFile,
 		"effort and temperature":          s.effort,
@@ -290,6 +291,72 @@ func (s suite) media(t *testing.T, kind parley.PartType, media string, body []by
 	}
 	if diff := cmp.Diff(flat(t, r), flat(t, sn.only(t))); diff != "" {
 		t.Errorf("the provider saw (-want +got):\n%s", diff)
+	}
+}
+
+// pictured is a step whose calls returned images: each arrives once, after the results and before
+// what the model says next.
+func (s suite) pictured(t *testing.T) {
+	call := func(id parley.CallID) parley.Part {
+		return parley.Part{Type: parley.PartToolCall, Call: id, Name: "look_up", Input: json.RawMessage(`{"query":"a"}`)}
+	}
+	image := func(of parley.CallID, id parley.ArtifactID) parley.Part {
+		return parley.Part{Type: parley.PartImage, Call: of, Artifact: id, MediaType: "image/png", Name: string(id) + ".png"}
+	}
+	bodies := map[parley.ArtifactID]string{"one": "1", "two": "2", "three": "3"}
+	for name, more := range map[string][]parley.Message{
+		"the last step":     nil,
+		"steered":           {parley.Text(parley.RoleUser, "Faster.")},
+		"steps that follow": {{Role: parley.RoleAssistant, Parts: []parley.Part{call("01C")}}, {Role: parley.RoleTool, Parts: []parley.Part{result("01C", "look_up", "C")}}},
+		"a turn that follows": {
+			{Role: parley.RoleAssistant, Parts: []parley.Part{{Type: parley.PartText, Text: "I see."}}},
+			parley.Text(parley.RoleUser, "And now?"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sn seen
+			m, _ := s.New(t, Behaviour{Reply: says("I see."), Seen: sn.take})
+			r := Ask()
+			r.Messages = append([]parley.Message{
+				parley.Text(parley.RoleUser, "What is this?"),
+				{Role: parley.RoleAssistant, Parts: []parley.Part{call("01A"), call("01B")}},
+				{Role: parley.RoleTool, Parts: []parley.Part{
+					result("01A", "look_up", "A"), image("01A", "one"), image("01A", "two"), result("01B", "look_up", "B"), image("01B", "three"),
+				}},
+			}, more...)
+			r.Open = func(_ context.Context, id parley.ArtifactID) (seam.File, error) {
+				return seam.File{Name: string(id) + ".png", MediaType: "image/png", Body: append(bytes.Clone(png), bodies[id]...)}, nil
+			}
+			g := read(t, t.Context(), m, r, nil)
+			if !m.Info().Images {
+				if g.reply != nil || parley.CodeOf(g.err) != parley.CodeInvalid {
+					t.Errorf("got %v, want an error of code invalid: the model takes none", g.err)
+				}
+				return
+			}
+			if g.err != nil {
+				t.Fatal(g.err)
+			}
+			want, got := flat(t, r), flat(t, sn.only(t))
+			var media []string
+			at := -1
+			for i, m := range got {
+				if len(m.Results) > 0 && at < 0 {
+					at = i
+					if diff := cmp.Diff(want[i].Results, m.Results); diff != "" {
+						t.Errorf("results (-want +got):\n%s", diff)
+					}
+				}
+				if len(m.Media) > 0 && (at < 0 || i > at+1 || m.Role == parley.RoleAssistant) {
+					t.Errorf("images are in message %d, the results in %d", i, at)
+				}
+				media = append(media, m.Media...)
+			}
+			if diff := cmp.Diff(want[2].Media, media); diff != "" {
+				t.Errorf("images (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

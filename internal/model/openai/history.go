@@ -105,6 +105,9 @@ func (h *history) messages(ctx context.Context) ([]message, error) {
 			h.assistant(m.Parts)
 		case parley.RoleTool:
 			h.results(m.Parts)
+			if err := h.user(ctx, pictured(m.Parts)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(h.out) == first {
@@ -297,6 +300,21 @@ func object(in json.RawMessage) string {
 	}
 	raw, _ := encode(map[string]string{"input": strings.ToValidUTF8(string(in), "\ufffd")})
 	return string(raw)
+}
+
+// pictured is what a user's message has of the images of results, because a tool's message has
+// only text.
+func pictured(parts []parley.Part) (out []parley.Part) {
+	of := ""
+	for _, p := range parts {
+		switch p.Type {
+		case parley.PartToolResult:
+			of = p.Name
+		case parley.PartImage:
+			out = append(out, parley.Part{Type: parley.PartText, Text: "[the image " + p.Name + ", which " + of + " returned]"}, p)
+		}
+	}
+	return out
 }
 
 func (h *history) results(parts []parley.Part) {

@@ -79,6 +79,7 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 			Code: parley.CodeConflict, Message: "a message from the user came before the request left",
 		}}))
 	}
+	load(ctx, h, &req) // not before: images that a tool has just returned are there once that is committed
 	return &stream{
 		host: h, model: m, req: req, opt: f.opt, failures: failures(now.Turn, a.Agent),
 		delta: parley.Delta{Session: s.ID, Turn: turn, Agent: a.Agent, Call: req.Call},

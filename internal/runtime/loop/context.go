@@ -52,6 +52,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	}
 	var own thread
 	g.branch(&own, s, a, def)
+	sent := len(t.Agents) == 1 && len(a.GivenUp) == 0 // to this model: what it does not take is an error
 	window, output := limits(m, def)
 	if s.MaxOutput > 0 {
 		output = min(output, s.MaxOutput)
@@ -59,7 +60,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	least := min(output, leastOutput)
 	per := ratioOf(m)
 	head := per.of(tokens(len(req.System)) + declTokens(&req))
-	branch := per.of(messageTokens(own))
+	branch := per.of(shownTokens(own, m, sent))
 
 	// An eighth is left for the question, so that the history does not have to be
 	// shortened for it in every turn.
@@ -100,7 +101,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	for _, msg := range own {
 		th.add(msg.Role, msg.Parts...)
 	}
-	req.Messages, req.MaxTokens, req.State = th, output, providerState(s, a, m, name, len(history) > 0)
+	req.Messages, req.MaxTokens, req.State = shown(th, m, sent), output, providerState(s, a, m, name, len(history) > 0)
 	reserved := parley.Usage{InputTokens: input, OutputTokens: output}
 	reserved.USD = atMost(m, reserved)
 	return []action{callModel{

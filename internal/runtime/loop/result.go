@@ -21,9 +21,8 @@ func indexed(t *parley.Turn) lookup {
 	return func(call parley.CallID) *parley.Tool { return calls[call] }
 }
 
-// resultOf is what a model reads about a call, and whether it is an error to
-// it. A call that was done again gives the result of that.
-func resultOf(find lookup, c *parley.Tool) (text string, isError bool) {
+// last is the call whose result counts: c, or the one that did it again.
+func last(find lookup, c *parley.Tool) *parley.Tool {
 	for c.RedoneBy != "" {
 		again := find(c.RedoneBy)
 		if again == nil || again.Seq <= c.Seq {
@@ -31,6 +30,13 @@ func resultOf(find lookup, c *parley.Tool) (text string, isError bool) {
 		}
 		c = again
 	}
+	return c
+}
+
+// resultOf is what a model reads about a call, and whether it is an error to
+// it. A call that was done again gives the result of that.
+func resultOf(find lookup, c *parley.Tool) (text string, isError bool) {
+	c = last(find, c)
 	if c.Status != parley.ToolIsEnded {
 		if c.Status == parley.ToolIsStarted && writes(c) {
 			return "It is unknown whether this call took effect.", true

@@ -152,7 +152,7 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 		case parley.ItemSteer:
 			th.add(parley.RoleUser, it.Parts...)
 		case parley.ItemHandoff:
-			th.say(parley.RoleUser, handedOver(t, find, it))
+			th.add(parley.RoleUser, handedOver(t, find, it)...)
 		case parley.ItemTask:
 			th.say(parley.RoleUser, taskEnded(t, it))
 		case parley.ItemHook:
@@ -183,7 +183,7 @@ func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 	for _, p := range it.Parts {
 		switch p.Type {
 		case parley.PartToolCall:
-			results = append(results, toolResult(find, p))
+			results = append(append(results, toolResult(find, p)), resultImages(find, p.Call)...)
 		case parley.PartHandoff:
 			results = append(results, g.handoffResult(a, it.Parts, p))
 		}
@@ -194,11 +194,13 @@ func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 
 // handedOver is what the receiving agent reads: who handed over and why, and what that
 // agent found and said since it last received the turn itself.
-func handedOver(t *parley.Turn, find lookup, to parley.Item) string {
+func handedOver(t *parley.Turn, find lookup, to parley.Item) []parley.Part {
+	words := func(text string) parley.Part { return parley.Part{Type: parley.PartText, Text: text} }
 	from := t.Agent(to.From)
 	if from == nil {
-		return "[handed over by " + string(to.From) + "]"
+		return []parley.Part{words("[handed over by " + string(to.From) + "]")}
 	}
+	var images []parley.Part
 	var b strings.Builder
 	b.WriteString("[handed over by " + from.Name + "]")
 	if to.Text != "" {
@@ -213,13 +215,17 @@ func handedOver(t *parley.Turn, find lookup, to parley.Item) string {
 			if c := find(p.Call); p.Type == parley.PartToolCall && c != nil {
 				text, _ := resultOf(find, c)
 				b.WriteString("\n[result of " + c.Name + " " + string(compactJSON(c.Input)) + "]\n" + text)
+				for _, image := range resultImages(find, p.Call) {
+					image.Call = "" // the call is not in this conversation
+					images = append(images, image)
+				}
 			}
 		}
 	}
 	if texts != nil {
 		b.WriteString("\n[text of " + from.Name + "]\n" + strings.Join(texts, "\n"))
 	}
-	return b.String()
+	return append([]parley.Part{words(b.String())}, images...)
 }
 
 // since returns the replies of a before event seq, beginning when a last received the

@@ -15,7 +15,7 @@ import (
 //   - no message is without parts, no text part is blank;
 //   - user messages hold text, images and files; assistant messages hold text,
 //     thinking, tool calls and handoffs, and not thinking alone; tool messages
-//     hold results;
+//     hold results, each followed by its images;
 //   - an assistant message with calls or handoffs is followed by one tool message
 //     with exactly one result for each, and there is no other tool message;
 //   - call ids are there and are never used twice.
@@ -83,7 +83,9 @@ func checkPart(role parley.Role, p parley.Part) error {
 			return fmt.Errorf("a text part is blank")
 		}
 		ok = role != parley.RoleTool
-	case parley.PartImage, parley.PartFile:
+	case parley.PartImage:
+		ok = p.Artifact != "" && (role == parley.RoleUser && p.Call == "" || role == parley.RoleTool && p.Call != "")
+	case parley.PartFile:
 		ok = role == parley.RoleUser
 	case parley.PartThinking, parley.PartToolCall, parley.PartHandoff:
 		ok = role == parley.RoleAssistant
@@ -104,7 +106,13 @@ func checkResults(open []parley.CallID, parts []parley.Part) error {
 	for _, c := range open {
 		want[c] = true
 	}
-	for _, p := range parts {
+	for i, p := range parts {
+		if p.Type == parley.PartImage {
+			if i == 0 || parts[i-1].Call != p.Call {
+				return fmt.Errorf("an image of %q does not follow its result", p.Call)
+			}
+			continue
+		}
 		if !want[p.Call] {
 			return fmt.Errorf("a result for %q, which was not just called or has one already", p.Call)
 		}

@@ -52,7 +52,7 @@ func understood(r *request) seam.Request {
 				names[b.ID] = b.Name
 				said.Parts = append(said.Parts, called(b))
 			case "tool_result":
-				told.Parts = append(told.Parts, result(b, names[b.ToolUseID]))
+				told.Parts = append(told.Parts, files.result(b, names[b.ToolUseID])...)
 			default:
 				said.Parts = append(said.Parts, files.part(b))
 			}
@@ -79,15 +79,22 @@ func called(b content) parley.Part {
 	return p
 }
 
-func result(b content, name string) parley.Part {
+func (f files) result(b content, name string) []parley.Part {
 	p := parley.Part{Type: parley.PartToolResult, Call: parley.CallID(b.ToolUseID), Name: strings.TrimPrefix(name, handoff), IsError: b.IsError}
 	inner, _ := blocks("", b.Content) // already validated
 	var texts []string
+	var media []parley.Part
 	for _, c := range inner {
-		texts = append(texts, c.Text)
+		if c.Type == "text" {
+			texts = append(texts, c.Text)
+			continue
+		}
+		m := f.part(c)
+		m.Call = p.Call
+		media = append(media, m)
 	}
 	p.Text = strings.Join(texts, "\n")
-	return p
+	return append([]parley.Part{p}, media...)
 }
 
 // files are the images and documents of a request.

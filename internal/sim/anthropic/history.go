@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -138,9 +139,16 @@ func checkBlock(i, j int, role string, b content) *Error {
 		if e != nil {
 			return e
 		}
-		for _, c := range inner {
-			if c.Type == "text" && c.Text == "" && b.Content[0] == '[' {
+		for k, c := range inner {
+			switch {
+			case c.Type == "text" && c.Text == "" && b.Content[0] == '[':
 				return at(".tool_result: text content blocks must be non-empty")
+			case c.Type == "image" || c.Type == "document":
+				if e := checkBlock(i, j, "user", c); e != nil {
+					return e
+				}
+			case c.Type != "text" && c.Type != "search_result":
+				return at(".tool_result.content.%d: Input tag '%s' found using 'type' does not match any of the expected tags", k, c.Type)
 			}
 		}
 		if b.IsError && len(inner) == 0 {
@@ -160,6 +168,10 @@ func checkBlock(i, j int, role string, b content) *Error {
 		}
 		if len(b.Source.Data) > 5<<20 {
 			return at(".image.source.base64: image exceeds 5 MB maximum: %d bytes > 5242880 bytes", len(b.Source.Data))
+		}
+		raw, _ := base64.StdEncoding.DecodeString(b.Source.Data)
+		if is := http.DetectContentType(raw); is != b.Source.MediaType {
+			return at(".image.source.base64.data: The image was specified using the %s media type, but the image appears to be a %s image", b.Source.MediaType, is)
 		}
 	case "document":
 		text := b.Source != nil && b.Source.Type == "text" && b.Source.MediaType == "text/plain" && b.Source.Data != ""

@@ -307,8 +307,14 @@ func (s *Server) fits(r *request) *Error {
 	}
 	for i, msg := range r.Messages {
 		for j, b := range msg.Blocks {
-			if m.NoMedia && (b.Type == "image" || b.Type == "document") {
-				return invalid("messages.%d.content.%d: this model does not take %ss", i, j, b.Type)
+			inner := []content{b}
+			if b.Type == "tool_result" {
+				inner, _ = blocks("", b.Content) // already validated
+			}
+			for _, b := range inner {
+				if m.NoMedia && (b.Type == "image" || b.Type == "document") {
+					return invalid("messages.%d.content.%d: this model does not take %ss", i, j, b.Type)
+				}
 			}
 			if b.Type == "thinking" && !signed(m.ID, b) {
 				return invalid("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)

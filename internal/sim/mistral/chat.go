@@ -69,6 +69,13 @@ func (b *chatBody) request(agent func(string) string) seam.Request {
 				p.Name = strings.TrimPrefix(*m.Name, handoffPrefix)
 			}
 			join(&req, parley.RoleTool, p)
+			for _, c := range chunks {
+				if c.Type == "image_url" {
+					image := files.keep(parley.PartImage, address(c.ImageURL), "")
+					image.Call = p.Call
+					join(&req, parley.RoleTool, image)
+				}
+			}
 		}
 	}
 	if agent != nil {

@@ -218,8 +218,23 @@ var follows = map[string][]string{
 	"tool":      {"tool", "assistant"},
 }
 
+// maxImages is the limit of https://docs.mistral.ai/capabilities/vision
+const maxImages = 8
+
 func validOrder(ms []chatMessage) *Refusal {
 	const order = "invalid_request_message_order"
+	images := 0
+	for i, m := range ms {
+		chunks, _ := contentOf(m.Content, i)
+		for _, c := range chunks {
+			if c.Type == "image_url" {
+				images++
+			}
+		}
+	}
+	if images > maxImages {
+		return bad("invalid_request_error", "3051", "Too many images in request: %d, maximum %d", images, maxImages)
+	}
 	role := ""
 	var open, answered []string
 	for _, m := range ms {

@@ -34,6 +34,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/proc"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -193,11 +194,11 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	if e.code != 0 {
 		return parley.ToolResult{}, e.failure()
 	}
-	return t.result(r, e), nil
+	return t.result(ctx, r, e), nil
 }
 
 // result returns the result of a call whose program has ended.
-func (t *Toolset) result(r seam.Run, e ended) parley.ToolResult {
+func (t *Toolset) result(ctx context.Context, r seam.Run, e ended) parley.ToolResult {
 	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	text := bytes.TrimSpace(e.out)
 	switch {
@@ -216,11 +217,12 @@ func (t *Toolset) result(r seam.Run, e ended) parley.ToolResult {
 		done.Output = string(text)
 	default:
 		kind := http.DetectContentType(e.out)
-		if err := r.Keep(seam.File{Name: r.Name, MediaType: kind, Body: e.out}); err != nil {
+		why, err := picture.Keep(ctx, r.Keep, seam.File{Name: r.Name, MediaType: kind, Body: e.out})
+		if err != nil {
 			done.Output = "It is done. The file that came was not kept: " + err.Error()
 			break
 		}
-		done.Output = fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", r.Name, len(e.out), kind)
+		done.Output = strings.TrimSpace(fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact. %s", r.Name, len(e.out), kind, why))
 	}
 	return done
 }

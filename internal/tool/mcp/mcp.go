@@ -384,7 +384,7 @@ func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (
 	}
 	if err == nil {
 		l.server.worked(l)
-		return t.result(r, d, res), nil
+		return t.result(ctx, r, d, res), nil
 	}
 	return t.failure(r, l, trip, err)
 }

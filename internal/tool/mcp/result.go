@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -12,17 +13,18 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/seam"
 )
 
 // result turns what the server answered into what the model reads. Content that is not text
 // becomes artifacts.
-func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parley.ToolResult {
+func (t *Toolset) result(ctx context.Context, r seam.Run, d definition, res *sdk.CallToolResult) parley.ToolResult {
 	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	var parts []string
 	lost := 0 // files that were not kept; the model is told why of the first one
 	for i, c := range res.Content {
-		text, isLost := t.content(r, i, c)
+		text, isLost := t.content(ctx, r, i, c)
 		if isLost {
 			lost++
 		}
@@ -58,14 +60,14 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 }
 
 // content returns one part of an answer as text. lost: it is a file that was not kept.
-func (t *Toolset) content(r seam.Run, n int, c sdk.Content) (text string, lost bool) {
+func (t *Toolset) content(ctx context.Context, r seam.Run, n int, c sdk.Content) (text string, lost bool) {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return strings.ToValidUTF8(c.Text, "\uFFFD"), false
 	case *sdk.ImageContent:
-		return kept(r, fmt.Sprintf("image%d", n+1), c.MIMEType, c.Data)
+		return kept(ctx, r, fmt.Sprintf("image%d", n+1), c.MIMEType, c.Data)
 	case *sdk.AudioContent:
-		return kept(r, fmt.Sprintf("audio%d", n+1), c.MIMEType, c.Data)
+		return kept(ctx, r, fmt.Sprintf("audio%d", n+1), c.MIMEType, c.Data)
 	case *sdk.ResourceLink:
 		return t.o.clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown), false
 	case *sdk.EmbeddedResource:
@@ -73,15 +75,16 @@ func (t *Toolset) content(r seam.Run, n int, c sdk.Content) (text string, lost b
 			return "(an empty resource)", false
 		}
 		if c.Resource.Blob != nil {
-			return kept(r, path.Base(t.o.clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
+			return kept(ctx, r, path.Base(t.o.clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
 		}
 		return t.o.clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD"), false
 	}
 	return "(content of an unknown kind)", false
 }
 
-// kept stores a file as an artifact and returns a sentence about it.
-func kept(r seam.Run, name, kind string, body []byte) (says string, lost bool) {
+// kept stores a file as an artifact and returns a sentence about it. An image is shown to the model, if
+// need be in a smaller version, which is another artifact.
+func kept(ctx context.Context, r seam.Run, name, kind string, body []byte) (says string, lost bool) {
 	kind, params, err := mime.ParseMediaType(kind)
 	if err != nil {
 		kind, params = "application/octet-stream", nil
@@ -89,8 +92,12 @@ func kept(r seam.Run, name, kind string, body []byte) (says string, lost bool) {
 	if exts, _ := mime.ExtensionsByType(kind); path.Ext(name) == "" && len(exts) > 0 {
 		name += exts[0]
 	}
-	if err := r.Keep(seam.File{Name: name, MediaType: mime.FormatMediaType(kind, params), Body: body}); err != nil {
+	why, err := picture.Keep(ctx, r.Keep, seam.File{Name: name, MediaType: mime.FormatMediaType(kind, params), Body: body})
+	if err != nil {
 		return fmt.Sprintf("%s, %d bytes of %s, was not kept: %s", name, len(body), kind, err), true
 	}
-	return fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", name, len(body), kind), false
+	if why != "" {
+		why = " " + why
+	}
+	return fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.%s", name, len(body), kind, why), false
 }

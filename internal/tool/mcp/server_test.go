@@ -5,6 +5,7 @@ package mcp_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,15 @@ import (
 
 	"github.com/parley-server/parley/internal/tool/mcp"
 )
+
+// dot is a PNG of one pixel.
+var dot = func() []byte {
+	raw, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==")
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}()
 
 // TestMain makes this test binary the server of the tests, too.
 func TestMain(m *testing.M) {
@@ -107,7 +117,7 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 			return &sdk.CallToolResult{Content: many}, nil
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{
-			&sdk.TextContent{Text: "a picture"}, &sdk.ImageContent{Data: []byte("PNG"), MIMEType: "image/png"},
+			&sdk.TextContent{Text: "a picture"}, &sdk.ImageContent{Data: dot, MIMEType: "image/png"},
 			&sdk.ResourceLink{URI: "test://a", Name: "a"},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://b.txt", MIMEType: "text/plain", Text: "words"}},
 			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://c.pdf", MIMEType: "application/pdf", Blob: []byte("%PDF")}},

@@ -262,7 +262,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 		// The service knows the key, so the previous attempt may still be running.
 		return res, httpcall.Unclear(resp)
 	}
-	res, body, err := httpcall.Answer(r, resp, t.clean)
+	res, body, err := httpcall.Answer(ctx, r, resp, t.clean)
 	if err == nil && body != nil && len(op.fields) > 0 {
 		res.Output = op.cut(r, body)
 	}

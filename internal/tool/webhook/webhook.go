@@ -154,7 +154,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return parley.ToolResult{}, err
 	}
 	defer resp.Body.Close()
-	res, body, err := httpcall.Answer(r, resp, t.o.Clean)
+	res, body, err := httpcall.Answer(ctx, r, resp, t.o.Clean)
 	if t.tools[r.Name].OutputSchema != nil {
 		res.Data = body
 	}

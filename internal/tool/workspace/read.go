@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/picture"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -20,7 +21,7 @@ const (
 	maxLines    = 2000      // of one Read, unless it asks for fewer
 	maxLineText = 4000      // bytes of a line
 	maxReadText = 120 << 10 // bytes of one Read
-	maxImage    = 5 << 20   // bytes of an image
+	maxImage    = 20 << 20  // bytes of an image
 )
 
 // read reads a file.
@@ -52,7 +53,7 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 	case in.Pages != "":
 		res = refused(wrong("%s is not a PDF, so it has no pages; choose lines with offset and limit", name))
 	default:
-		res, seen = show(r, name, body, in.Offset, in.Limit)
+		res, seen = show(ctx, r, name, body, in.Offset, in.Limit)
 	}
 	if ctx.Err() != nil {
 		return parley.ToolResult{}, context.Cause(ctx)
@@ -66,11 +67,11 @@ func (t *Toolset) read(ctx context.Context, r seam.Run, tree files.Tree) (parley
 }
 
 // show is the result of a Read. seen is false if nothing of the file could be shown.
-func show(r seam.Run, name string, body []byte, offset, limit int) (res parley.ToolResult, seen bool) {
+func show(ctx context.Context, r seam.Run, name string, body []byte, offset, limit int) (res parley.ToolResult, seen bool) {
 	kind := http.DetectContentType(body)
 	switch {
 	case strings.HasPrefix(kind, "image/"):
-		res = image(r, name, kind, body)
+		res = image(ctx, r, name, kind, body)
 		return res, res.Outcome != parley.OutcomeError
 	case strings.EqualFold(path.Ext(name), ".ipynb"):
 		text, err := cells(body)
@@ -95,17 +96,32 @@ func show(r seam.Run, name string, body []byte, offset, limit int) (res parley.T
 	return parley.ToolResult{Output: text}, true
 }
 
-// image keeps an image as an artifact.
-func image(r seam.Run, name, kind string, body []byte) parley.ToolResult {
+// image keeps an image as an artifact, for the model and for people. What the model can see of it
+// depends on the model, so the runtime says that.
+func image(ctx context.Context, r seam.Run, name, kind string, body []byte) parley.ToolResult {
 	if len(body) > maxImage {
 		return refused(parley.Errorf(parley.CodeTooLarge, "%s is an image of %d KB; the limit is %d KB", name, len(body)>>10, maxImage>>10))
 	}
-	if r.Keep != nil {
-		if err := r.Keep(seam.File{Name: path.Base(name), MediaType: kind, Body: body}); err != nil {
-			return refused(err)
+	p, err := picture.Fit(ctx, body)
+	if err != nil {
+		info := parley.Info(err)
+		return refused(parley.Errorf(info.Code, "%s: %s", name, info.Message).WithHint("%s", info.Hint))
+	}
+	text := fmt.Sprintf("%s is an image (%s, %d x %d pixels, %d bytes).", name, kind, p.Width, p.Height, len(body))
+	if p.Changed() {
+		text = fmt.Sprintf("%s is an image (%s, %d x %d pixels, %d bytes).", name, kind, p.From.Width, p.From.Height, len(body))
+		if p.From.Width != p.Width || p.From.Height != p.Height {
+			text += fmt.Sprintf(" It is shown smaller, with %d x %d pixels.", p.Width, p.Height)
 		}
 	}
-	return parley.ToolResult{Output: fmt.Sprintf("%s is an image (%s, %d bytes). It is shown to the user; you cannot see it here.", name, kind, len(body))}
+	file := seam.File{Name: path.Base(name), MediaType: p.MediaType, Body: p.Body, Show: true}
+	if p.MediaType != kind {
+		file.Name = strings.TrimSuffix(file.Name, path.Ext(file.Name)) + "." + strings.TrimPrefix(p.MediaType, "image/")
+	}
+	if err := r.Keep(file); err != nil {
+		return refused(err)
+	}
+	return parley.ToolResult{Output: text}
 }
 
 // binary reports whether a file is not text.

@@ -1,10 +1,15 @@
 package workspace_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -397,13 +402,50 @@ func TestNotebook(t *testing.T) {
 	d.refused("NotebookEdit", in{"notebook_path": "n.md", "new_source": "x"}, "not a notebook")
 }
 
+// TestImage: an image is kept for the user and the model, a large one in a smaller version. One that
+// cannot be shown is refused, and counts as not read.
 func TestImage(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, map[string]string{"p.png": "\x89PNG\r\n\x1a\n0000"})
-	if got := d.ok("Read", in{"file_path": "p.png"}).Output; !strings.Contains(got, "you cannot see it") {
-		t.Errorf("the model is told %q", got)
+	drawn := func(w, h int) string {
+		var b bytes.Buffer
+		if err := png.Encode(&b, image.NewRGBA(image.Rect(0, 0, w, h))); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	if len(d.kept) != 1 || d.kept[0].MediaType != "image/png" || d.kept[0].Name != "p.png" {
+	var moving bytes.Buffer
+	if err := gif.Encode(&moving, image.NewPaletted(image.Rect(0, 0, 8, 6), []color.Color{color.White}), nil); err != nil {
+		t.Fatal(err)
+	}
+	small := drawn(40, 30)
+	d := newDesk(t, map[string]string{
+		"p.png": small, "sub/large.png": drawn(3000, 1000), "a.gif": moving.String(), "named.txt": small,
+		"cut.png": small[:len(small)-30], "empty.png": "\x89PNG\r\n\x1a\n0000",
+	})
+	for name, want := range map[string]string{
+		"p.png":         fmt.Sprintf("p.png is an image (image/png, 40 x 30 pixels, %d bytes).", len(small)),
+		"sub/large.png": "3000 x 1000 pixels",
+		"a.gif":         "a.gif is an image (image/gif, 8 x 6 pixels, ",
+		"named.txt":     "named.txt is an image (image/png",
+	} {
+		d.kept = nil
+		if got := d.ok("Read", in{"file_path": name}).Output; !strings.Contains(got, want) || strings.Contains(got, "smaller") != (name == "sub/large.png") {
+			t.Errorf("the model is told %q", got)
+		}
+		if len(d.kept) != 1 || !d.kept[0].Show || len(d.kept[0].Body) == 0 {
+			t.Fatalf("kept %+v", d.kept)
+		}
+		got := d.kept[0].Name + " " + d.kept[0].MediaType
+		if want := map[string]string{"p.png": "p.png image/png", "sub/large.png": "large.png image/png", "a.gif": "a.png image/png", "named.txt": "named.txt image/png"}[name]; got != want {
+			t.Errorf("kept %s, want %s", got, want)
+		}
+	}
+	d.kept = nil
+	for name, why := range map[string]string{"cut.png": "damaged", "empty.png": "damaged"} {
+		d.refused("Read", in{"file_path": name}, why)
+		d.refused("Write", in{"file_path": name, "content": "x"}, "read")
+	}
+	if d.kept != nil {
 		t.Errorf("kept %+v", d.kept)
 	}
 }

@@ -939,6 +939,7 @@ export interface Part {
   cut?: boolean; // the text ends early: the call was cut off, or a resource is shortened
   artifact?: ArtifactID;
   media_type?: string;
+  size?: number; // of the artifact, in bytes; 0: not known
   server?: string; // of a resource: the MCP server that it is from
   uri?: string; // of a resource
   title?: string; // of a resource: what people are shown
@@ -1152,6 +1153,7 @@ export interface ToolResult {
   output: string;
   data?: unknown; // structured output, checked against the schema
   artifact?: ArtifactRef; // the whole result, if Output is only its beginning
+  images?: ArtifactRef[];
   error?: ErrorInfo;
   about?: string[];
 }
