@@ -38,7 +38,7 @@ describe("a keyring", () => {
     const s = server("");
     const k = createKeyring(s.fetch, memory().storage);
     expect(await (await k.fetch("/v1/apps")).text()).toBe("hello ");
-    expect(k.store.getState()).toEqual({ asked: false, refused: false });
+    expect(k.store.getState()).toEqual({ asked: false, refused: false, ended: false });
     expect(k.locked()).toBe(false);
   });
 
@@ -51,7 +51,7 @@ describe("a keyring", () => {
     expect(k.store.getState().refused).toBe(false);
     k.unlock(" pk_good ");
     expect(await Promise.all((await two).map((r) => r.text()))).toEqual(["hello pk_good", "hello body"]);
-    expect(k.store.getState()).toEqual({ asked: false, refused: false });
+    expect(k.store.getState()).toEqual({ asked: false, refused: false, ended: false });
     expect(k.locked()).toBe(true);
     expect(m.kept.get("parley.key")).toBe("pk_good");
     expect(s.seen).toEqual(["", "", "pk_good", "pk_good"]);

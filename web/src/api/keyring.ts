@@ -1,9 +1,9 @@
-// The key of a server that asks for one. It is sent in a header of every request, which only
-// fetch can do; so streams are read from fetch bodies, and pictures and files are fetched too. A
-// cookie would also be sent by pages that are not ours, and the server would have to tell these
-// apart.
+// What lets this page in at a server that asks who its user is: a key, or a sign-in.
 //
-// The key is kept as long as the tab is open, and goes nowhere else.
+// A key is sent in a header of every request, which only fetch can do; so streams are read from
+// fetch bodies, and pictures and files are fetched too. It is kept as long as the tab is open, and
+// goes nowhere else. A sign-in is a cookie that no script can read. The server tells our requests
+// from those of other pages.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
@@ -15,6 +15,8 @@ export interface Keyring {
     asked: boolean;
     /** The key was rejected, or is no longer valid. */
     refused: boolean;
+    /** The page was let in without a key, and is not any more: its sign-in ended. */
+    ended: boolean;
   }>;
   /** Sends the key. A request without a valid key waits for one and is then repeated. */
   readonly fetch: Fetch;
@@ -34,7 +36,8 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
   } catch {
     // No storage: the key is kept as long as the page is open.
   }
-  const store = createStore(() => ({ asked: false, refused: false }));
+  const store = createStore(() => ({ asked: false, refused: false, ended: false }));
+  let letIn = false; // without a key
   let waiting: (() => void)[] = [];
 
   const keep = (now: string) => {
@@ -52,7 +55,7 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
     if (key !== "" && key !== sent) return Promise.resolve();
     if (sent !== "" && key === sent) keep("");
     const { refused } = store.getState();
-    store.setState({ asked: true, refused: refused || sent !== "" });
+    store.setState({ asked: true, refused: refused || sent !== "", ended: letIn && sent === "" });
     return new Promise((done, failed) => {
       waiting.push(done);
       signal?.addEventListener("abort", () => failed(signal.reason), { once: true });
@@ -68,7 +71,10 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
         const headers = new Headers(init?.headers);
         if (sent !== "") headers.set("Authorization", `Bearer ${sent}`);
         const response = await inner(input, sent === "" ? init : { ...init, headers });
-        if (response.status !== 401 || !/realm="parley"/.test(response.headers.get("WWW-Authenticate") ?? "")) return response;
+        if (response.status !== 401 || !/realm="parley"/.test(response.headers.get("WWW-Authenticate") ?? "")) {
+          letIn ||= sent === "" && response.ok;
+          return response;
+        }
         void response.body?.cancel();
         init?.signal?.throwIfAborted();
         await another(sent, init?.signal);
@@ -77,7 +83,7 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
     unlock: (now) => {
       if (now.trim() === "") return;
       keep(now.trim());
-      store.setState({ asked: false, refused: false });
+      store.setState({ asked: false, refused: false, ended: false });
       const all = waiting;
       waiting = [];
       for (const go of all) go();

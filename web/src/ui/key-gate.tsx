@@ -1,10 +1,12 @@
 import { useEffect, useId, useRef, useState } from "react";
 import { useStore } from "zustand";
 
+import { baseOf } from "../api/client.ts";
 import type { Keyring } from "../api/keyring.ts";
+import { failedIn, signInUrl, waysOf, type Way } from "../api/signin.ts";
 import { Button } from "./button.tsx";
 
-/** Covers the page while the server waits for a key. Pending requests continue by themselves once there is one. */
+/** Covers the page while the server waits to know its user. Pending requests continue by themselves once there is a key. */
 export function KeyGate({ keyring }: { keyring: Keyring }) {
   const asked = useStore(keyring.store, (s) => s.asked);
   return asked ? <Gate keyring={keyring} /> : null;
@@ -12,14 +14,24 @@ export function KeyGate({ keyring }: { keyring: Keyring }) {
 
 function Gate({ keyring }: { keyring: Keyring }) {
   const refused = useStore(keyring.store, (s) => s.refused);
-  const [key, setKey] = useState("");
+  const ended = useStore(keyring.store, (s) => s.ended);
+  const [ways, setWays] = useState<readonly Way[]>();
+  const [failed] = useState(() => failedIn(location.hash));
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const base = baseOf(location.href);
   useEffect(() => {
     const d = dialog.current;
     d?.showModal();
     return () => d?.close();
   }, []);
+  useEffect(() => {
+    const stop = new AbortController();
+    waysOf(base, stop.signal).then(setWays, () => stop.signal.aborted || setWays([]));
+    if (failed !== "") history.replaceState(null, "", location.pathname + location.search);
+    return () => stop.abort();
+  }, [base, failed]);
+  const some = (ways?.length ?? 0) > 0;
   return (
     <dialog
       ref={dialog}
@@ -27,44 +39,77 @@ function Gate({ keyring }: { keyring: Keyring }) {
       onCancel={(e) => e.preventDefault()}
       className="m-auto w-[min(26rem,calc(100vw-2rem))] rounded-xl border border-border bg-bg p-5 text-text-primary backdrop:bg-black/60"
     >
-      <form
-        onSubmit={(e) => {
-          e.preventDefault();
-          keyring.unlock(key);
-        }}
-      >
-        <h2 id={`${id}-title`} className="text-base font-semibold">
-          This server asks for a key
-        </h2>
-        <p id={`${id}-help`} className="mt-1 text-sm text-text-muted">
-          Its operator makes one with <code>parley keys create</code>. The page keeps it until this tab is closed.
+      <h2 id={`${id}-title`} className="text-base font-semibold">
+        {some ? "Sign in" : "This server asks for a key"}
+      </h2>
+      {(failed !== "" || ended) && (
+        <p role="alert" className="mt-3 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2 text-sm">
+          {failed || "You were signed out. What you wrote is still here once you are back in."}
         </p>
-        {refused && (
-          <p role="alert" className="mt-3 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2 text-sm">
-            This key is unknown or was revoked.
-          </p>
-        )}
-        <label htmlFor={`${id}-key`} className="mt-4 block text-sm font-medium">
-          Key
-        </label>
-        <input
-          id={`${id}-key`}
-          type="password"
-          autoFocus
-          autoComplete="off"
-          spellCheck={false}
-          required
-          aria-describedby={`${id}-help`}
-          value={key}
-          onChange={(e) => setKey(e.target.value)}
-          className="mt-1.5 h-10 w-full [@media(pointer:coarse)]:h-11 rounded-lg border border-border bg-surface px-3 font-mono text-sm"
-        />
-        <div className="mt-4 flex justify-end">
-          <Button kind="accent" type="submit">
-            Continue
-          </Button>
+      )}
+      {some && (
+        <div className="mt-4 grid gap-2">
+          {ways?.map((way, i) => (
+            <a
+              key={way.name}
+              autoFocus={i === 0}
+              href={signInUrl(base, way, location.href)}
+              className="flex h-11 items-center justify-center rounded-lg bg-accent px-4 text-sm font-medium text-on-accent hover:bg-accent-hover"
+            >
+              <span className="truncate">Continue with {way.title}</span>
+            </a>
+          ))}
         </div>
-      </form>
+      )}
+      {some && !refused ? (
+        <details className="mt-4 text-sm">
+          <summary className="cursor-pointer text-text-muted">Use a key instead</summary>
+          <KeyForm keyring={keyring} id={id} />
+        </details>
+      ) : (
+        ways && <KeyForm keyring={keyring} id={id} refused={refused} focus={!some} />
+      )}
     </dialog>
+  );
+}
+
+function KeyForm({ keyring, id, refused = false, focus = false }: { keyring: Keyring; id: string; refused?: boolean; focus?: boolean }) {
+  const [key, setKey] = useState("");
+  return (
+    <form
+      onSubmit={(e) => {
+        e.preventDefault();
+        keyring.unlock(key);
+      }}
+    >
+      <p id={`${id}-help`} className="mt-1 text-sm text-text-muted">
+        Its operator makes one with <code>parley keys create</code>. The page keeps it until this tab is closed.
+      </p>
+      {refused && (
+        <p role="alert" className="mt-3 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2 text-sm">
+          This key is unknown or was revoked.
+        </p>
+      )}
+      <label htmlFor={`${id}-key`} className="mt-4 block text-sm font-medium">
+        Key
+      </label>
+      <input
+        id={`${id}-key`}
+        type="password"
+        autoFocus={focus}
+        autoComplete="off"
+        spellCheck={false}
+        required
+        aria-describedby={`${id}-help`}
+        value={key}
+        onChange={(e) => setKey(e.target.value)}
+        className="mt-1.5 h-10 w-full [@media(pointer:coarse)]:h-11 rounded-lg border border-border bg-surface px-3 font-mono text-sm"
+      />
+      <div className="mt-4 flex justify-end">
+        <Button kind="accent" type="submit">
+          Continue
+        </Button>
+      </div>
+    </form>
   );
 }
