@@ -47,7 +47,7 @@ var mayImport = []struct {
 	{"internal/engine", []string{".", "internal/fair", "internal/files", "internal/nearest", "internal/picture", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
 	{"internal/engine/enginetest", []string{"**"}},
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
-	{"internal/api", []string{".", "internal/engine", "internal/login", "internal/nearest", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/files", "internal/strict", "internal/userfiles"}},
+	{"internal/api", []string{".", "internal/auth", "internal/engine", "internal/login", "internal/nearest", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/files", "internal/strict", "internal/userfiles"}},
 	{"internal/doors", []string{".", "internal/api", "internal/wire", "web"}},
 	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
 	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/login", "internal/mcpserver", "internal/seam", "internal/store/mem", "internal/tool/mcp", "internal/vault"}},

@@ -28,6 +28,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/login"
@@ -58,6 +59,8 @@ type Options struct {
 	// Logins are users' logins at other services; nil: there are none.
 	Logins *login.Logins
 
+	// Access is what callers may see and change of their own ways in; nil: nobody has any.
+	Access *auth.Access
 	// Files are those of users' workspaces; nil: there are no such routes.
 	Files *userfiles.Files
 
@@ -139,6 +142,7 @@ func New(o Options) *Server {
 				{Name: "turns", Description: "A message and all that an agent does about it."},
 				{Name: "interactions", Description: "Questions that wait for a person."},
 				{Name: "logins", Description: "Where the user has logged in at other services."},
+				{Name: "access", Description: "Who the caller is, and the sign-ins and keys that act as them."},
 				{Name: "workspaces", Description: "Folders of files that sessions work in."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
 				{Name: "server", Description: "What the server offers, and its health."},
@@ -156,6 +160,7 @@ func New(o Options) *Server {
 	s.windowRoutes()
 	s.interactionRoutes()
 	s.loginRoutes()
+	s.accessRoutes()
 	s.workspaceRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()

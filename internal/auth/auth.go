@@ -23,10 +23,12 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +67,10 @@ type Identity struct {
 	Issuer string
 	Orgs   []string
 	By     string
+	// Scopes are what the caller may do; none: everything.
+	Scopes []Scope
+	// SignIn is the id of the sign-in whose cookie was sent; "": none was.
+	SignIn string
 	// Expires is when the identity ends by itself; zero: never.
 	Expires time.Time
 
@@ -111,6 +117,12 @@ type Options struct {
 	// reaches that app alone, and only with a key that was made for it, since the page sees the
 	// key. Such a key is refused elsewhere. Nil: there is no such origin.
 	Own func(*http.Request) (app string, own bool)
+	// Scope is what a request does, for keys that may not do everything. Nil: such keys are refused.
+	Scope func(*http.Request) Scope
+	// SignIns are accepted by their cookie, from pages of this server, where no other credential is
+	// sent; nil: there are none. Cookie is its name.
+	SignIns *SignIns
+	Cookie  func() string
 	// Now is the clock for slowing down wrong keys; nil: time.Now.
 	Now func() time.Time
 	// Fail answers with an error in the server's one format.
@@ -146,14 +158,20 @@ type door struct {
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trusted := d.o.Mode == ModeIngress && from(r, d.o.Supervisor)
-	who, err := d.who(r, trusted)
+	app, own := d.o.Own(r)
+	who, done, err := d.who(r, trusted, own)
+	if done != nil {
+		defer done()
+	}
 	if err == nil && who.Metrics && !d.o.Metrics(r) {
 		who, err = Identity{}, parley.Errorf(parley.CodeForbidden, "this key opens /metrics and nothing else").
 			WithHint("make a key for a user with `parley keys create NAME`")
 	}
-	app, own := d.o.Own(r)
 	if err == nil {
 		err = apart(who, app, own)
+	}
+	if err == nil && len(who.Scopes) > 0 {
+		err = d.within(who, r)
 	}
 	if err != nil {
 		who = Identity{}
@@ -166,11 +184,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := context.WithValue(r.Context(), identityKey{}, found{who, err})
 	if who.until != nil {
-		// When the key is revoked, the requests and streams that use it end.
+		// When the key is revoked, the requests and streams that use it end. So they do with the
+		// sign-in, which says why.
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		defer context.AfterFunc(who.until, func() { cancel(errRevoked) })()
+		defer context.AfterFunc(who.until, func() {
+			why := context.Cause(who.until)
+			if errors.Is(why, context.Canceled) {
+				why = errRevoked
+			}
+			cancel(why)
+		})()
 	}
 	if !who.Expires.IsZero() {
 		var cancel context.CancelFunc
@@ -190,6 +215,27 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
+// within refuses what a key has no scope for.
+func (d *door) within(who Identity, r *http.Request) error {
+	var needs Scope
+	if d.o.Scope != nil {
+		needs = d.o.Scope(r)
+	}
+	if needs != "" && slices.Contains(who.Scopes, needs) {
+		return nil
+	}
+	return parley.Errorf(parley.CodeForbidden, "this needs a key with the scope %s, and this key has %s", cmp.Or(needs, ScopeManage), joined(who.Scopes)).
+		WithHint("make another key with `parley keys create NAME --scope %s`", joined(append(slices.Clone(who.Scopes), cmp.Or(needs, ScopeManage))))
+}
+
+func joined(scopes []Scope) string {
+	var names []string
+	for _, s := range scopes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ",")
+}
+
 // apart keeps the keys of one app's page and those of everything else from each other's
 // origins.
 func apart(who Identity, app string, own bool) error {
@@ -204,14 +250,44 @@ func apart(who Identity, app string, own bool) error {
 	return nil
 }
 
-func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
+// who identifies the caller. done, unless it is nil, is called when the request ends.
+func (d *door) who(r *http.Request, trusted, own bool) (_ Identity, done func(), err error) {
 	if trusted {
-		return fromIngress(r.Header)
+		who, err := fromIngress(r.Header)
+		return who, nil, err
 	}
 	shown, err := credential(r.Header)
 	if err != nil {
-		return Identity{}, err
+		return Identity{}, nil, err
 	}
+	// The cookie also goes to the pages that others wrote, at other ports of this machine.
+	if cookie := d.cookie(r); shown == "" && cookie != "" && !own {
+		if err := sameSite(r); err != nil {
+			return Identity{}, nil, err
+		}
+		h, done, err := d.o.SignIns.find(cookie)
+		if err == nil {
+			who, err := forOrg(h.identity(), r.Header)
+			return who, done, err
+		}
+		if d.o.Mode != ModeNone {
+			return Identity{}, nil, err
+		}
+	}
+	who, err := d.shown(r, shown)
+	return who, nil, err
+}
+
+// cookie is that of a sign-in, or "".
+func (d *door) cookie(r *http.Request) string {
+	if d.o.SignIns == nil {
+		return ""
+	}
+	return one(r, d.o.Cookie())
+}
+
+// shown identifies the caller by a credential, or without one.
+func (d *door) shown(r *http.Request, shown string) (Identity, error) {
 	if shown != "" {
 		for _, v := range d.o.Verifiers {
 			who, ok, err := v.Verify(r.Context(), shown)

@@ -45,6 +45,10 @@ func ask(t *testing.T, h http.Handler, from string, header ...string) (int, http
 	r := httptest.NewRequest(http.MethodGet, "/v1/sessions", nil)
 	r.RemoteAddr = from
 	for i := 0; i < len(header); i += 2 {
+		if header[i] == "X-Method" {
+			r.Method = header[i+1]
+			continue
+		}
 		r.Header.Add(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()

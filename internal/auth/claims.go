@@ -30,6 +30,7 @@ type claims struct {
 	SID    string          `json:"sid"`
 	ID     string          `json:"jti"`
 
+	typ                          string // of the header
 	expires, notBefore, issuedAt time.Time
 	all                          map[string]json.RawMessage
 }

@@ -16,7 +16,8 @@ import (
 
 // keysFile is the format of the file. An older program refuses a file with a newer
 // version. Version 2 has keys for one app, which a program that only knows version 1 would
-// accept for everything; without such keys version 1 is written.
+// accept for everything, and version 3 keys with scopes or an end; without such keys an earlier
+// version is written.
 type keysFile struct {
 	Version int   `json:"version"`
 	Keys    []Key `json:"keys"`
@@ -63,10 +64,13 @@ func (k *Keys) replace(list []Key) {
 	next := make([]held, 0, len(list))
 	for _, key := range list {
 		if i := slices.IndexFunc(k.known, func(h held) bool {
-			return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org && h.Metrics == key.Metrics && h.App == key.App
+			return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org && h.Metrics == key.Metrics && h.App == key.App && slices.Equal(h.Scopes, key.Scopes) && h.Expires.Equal(key.Expires)
 		}); i >= 0 {
 			old := k.known[i]
 			k.known = slices.Delete(k.known, i, i+1)
+			if key.Used.Before(old.Used) {
+				key.Used = old.Used
+			}
 			old.Key = key
 			next = append(next, old)
 			continue
@@ -91,7 +95,7 @@ func readKeys(file string) ([]Key, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, unreadable(err)
 	}
-	if f.Version != 1 && f.Version != 2 {
+	if f.Version < 1 || f.Version > 3 {
 		return nil, parley.Errorf(parley.CodeUpgradeRequired, "%s is of version %d, which this program does not know", filepath.Base(file), f.Version).
 			WithHint("use the program that wrote it, or a newer one")
 	}
@@ -146,6 +150,9 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 	if slices.ContainsFunc(list, func(key Key) bool { return key.App != "" }) {
 		version = 2
 	}
+	if slices.ContainsFunc(list, func(key Key) bool { return len(key.Scopes) > 0 || !key.Expires.IsZero() }) {
+		version = 3
+	}
 	raw, err := json.MarshalIndent(keysFile{version, list}, "", "  ")
 	if err != nil {
 		return err
@@ -158,6 +165,27 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 
 func unwritable(err error) error {
 	return parley.Errorf(parley.CodeUnavailable, "the keys cannot be written: %w", err).WithHint("check who may write to the data folder, and that it has room")
+}
+
+// writeFile replaces a JSON file.
+func writeFile(file string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return replaceFile(file, append(raw, '\n'))
+}
+
+// readFile reads a JSON file.
+func readFile(file string, into any) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // replaceFile writes a new file that only its owner may read, and renames it: after a

@@ -58,6 +58,8 @@ type Issuer struct {
 	NeedsOrg bool
 	// Leeway is how far the clocks may differ; 0: DefaultLeeway.
 	Leeway time.Duration
+	// Login lets browsers sign in; nil: only tokens do. With it, Audience may be empty.
+	Login *Login
 	// Private are hosts, or hosts with a port, that may be asked for the keys although their
 	// addresses are not public.
 	Private []string
@@ -121,11 +123,11 @@ func NewIssuers(list []Issuer, o IssuersOptions) (*Issuers, error) {
 func (i *Issuers) add(ctx context.Context, is Issuer, o IssuersOptions) (*issuer, error) {
 	is.Leeway = cmp.Or(is.Leeway, DefaultLeeway)
 	if is.Clerk {
-		if len(is.Audience)+len(is.Parties) == 0 {
+		if len(is.Audience)+len(is.Parties) == 0 && is.Login == nil {
 			return nil, parley.Errorf(parley.CodeInvalid, "the issuer %s says neither an audience nor parties, so a token for any application would be accepted", is.Name).
 				WithField("parties").WithHint("parties are the origins of the pages, such as https://app.example.com")
 		}
-	} else if len(is.Audience) == 0 {
+	} else if len(is.Audience) == 0 && is.Login == nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "the issuer %s says no audience, so a token for any application would be accepted", is.Name).
 			WithField("audience").WithHint("name what the issuer writes into aud for this server")
 	}
@@ -243,7 +245,8 @@ func (e expiredToken) Unwrap() error { return e.error }
 // token it is.
 func (is *issuer) checked(ctx context.Context, token string) (claims, error) {
 	var c claims
-	if err := wellFormed(token); err != nil {
+	typ, err := wellFormed(token)
+	if err != nil {
 		return c, err
 	}
 	var cause error // of our key set; the library passes on its text only
@@ -261,6 +264,7 @@ func (is *issuer) checked(ctx context.Context, token string) (claims, error) {
 	if c, err = readClaims(raw); err != nil {
 		return c, err
 	}
+	c.typ = typ
 	if c.Issuer != is.URL { // the library has an exception for one issuer
 		return c, refusedToken("its issuer is another one")
 	}
@@ -280,40 +284,41 @@ func (is *issuer) checked(ctx context.Context, token string) (claims, error) {
 	return c, nil
 }
 
-// wellFormed checks a token's form and its header before anything is done with it.
-func wellFormed(token string) error {
+// wellFormed checks a token's form and its header before anything is done with it. It returns its
+// type, in small letters.
+func wellFormed(token string) (typ string, err error) {
 	if len(token) > maxToken {
-		return refusedToken("it is longer than %d KiB", maxToken>>10)
+		return "", refusedToken("it is longer than %d KiB", maxToken>>10)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 	}) {
-		return refusedToken("it has characters that no token has")
+		return "", refusedToken("it has characters that no token has")
 	}
 	head, _, _ := strings.Cut(token, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(head)
 	if err != nil {
-		return refusedToken("its header is not readable")
+		return "", refusedToken("its header is not readable")
 	}
 	if strict.JSON(raw) != nil {
-		return refusedToken("its header has a field twice")
+		return "", refusedToken("its header has a field twice")
 	}
 	var h struct {
 		Type string          `json:"typ"`
 		Crit json.RawMessage `json:"crit"`
 	}
 	if json.Unmarshal(raw, &h) != nil {
-		return refusedToken("its header is not readable")
+		return "", refusedToken("its header is not readable")
 	}
 	if h.Crit != nil {
-		return refusedToken("its header asks for extensions (crit), of which this server knows none")
+		return "", refusedToken("its header asks for extensions (crit), of which this server knows none")
 	}
 	// A token of another kind, such as a logout token, must not log anybody in (RFC 8725, 3.11).
-	switch typ := strings.ToLower(strings.TrimPrefix(strings.ToLower(h.Type), "application/")); typ {
+	switch typ = strings.ToLower(strings.TrimPrefix(strings.ToLower(h.Type), "application/")); typ {
 	case "", "jwt", "at+jwt":
-		return nil
+		return typ, nil
 	default:
-		return refusedToken("it is a token of the type %q", parley.Cut(typ, 40))
+		return "", refusedToken("it is a token of the type %q", parley.Cut(typ, 40))
 	}
 }
 

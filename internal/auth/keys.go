@@ -36,6 +36,9 @@ type Key struct {
 	Created time.Time `json:"created_at"`
 	Metrics bool      `json:"metrics,omitempty"` // it opens the metrics, which cover all users, and nothing else
 	App     string    `json:"app,omitempty"`     // it opens the page of this app at its own address, and nothing else
+	Scopes  []Scope   `json:"scopes,omitempty"`  // what it may do; none: everything
+	Expires time.Time `json:"expires_at,omitzero"`
+	Used    time.Time `json:"used_at,omitzero"` // to the minute; zero: never, or not since the server started if it is of the settings
 
 	// Hash is the SHA-256 of the key, in hex. A plain hash is enough, because a random key
 	// cannot be guessed.
@@ -48,10 +51,28 @@ type Fixed struct {
 	User, Org    string // User empty: Name; both empty with Metrics
 	Metrics      bool
 	App          string
+	Scopes       []Scope
+	Expires      time.Time
 }
+
+// Scope is what a key may do.
+type Scope string
+
+// The scopes. None includes another.
+const (
+	ScopeRead   Scope = "read"   // look at sessions, and follow them
+	ScopeSend   Scope = "send"   // begin sessions, send messages, answer, change files
+	ScopeManage Scope = "manage" // delete, and see and revoke keys and sign-ins
+)
+
+// Scopes are all scopes.
+var Scopes = []Scope{ScopeRead, ScopeSend, ScopeManage}
 
 // Keys are the keys of a file and of the settings. The file is read again when it changes.
 type Keys struct {
+	// Now is the clock; nil: time.Now. It is set before the first use.
+	Now func() time.Time
+
 	file  string
 	fixed []held
 
@@ -59,6 +80,8 @@ type Keys struct {
 	seen  os.FileInfo // the file as it was last read; nil: there was none
 	read  bool
 	known []held
+	noted time.Time // when the last uses were last stored
+	dirty bool      // one is not stored yet
 }
 
 // held is a key that is valid until its context ends.
@@ -73,7 +96,7 @@ type held struct {
 func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 	k := &Keys{file: file}
 	for _, f := range fixed {
-		key, err := newKey(Key{Name: f.Name, User: f.User, Org: f.Org, Metrics: f.Metrics, App: f.App}, f.Secret)
+		key, err := newKey(Key{Name: f.Name, User: f.User, Org: f.Org, Metrics: f.Metrics, App: f.App, Scopes: f.Scopes, Expires: f.Expires}, f.Secret)
 		if err != nil {
 			return nil, err
 		}
@@ -98,16 +121,29 @@ func (k *Keys) Verify(_ context.Context, credential string) (Identity, bool, err
 	}
 	// Every key is compared, in constant time, so that the duration does not reveal a near
 	// match.
-	var who Identity
-	ok := false
+	var is *held
 	for _, list := range [][]held{k.known, k.fixed} {
-		for _, h := range list {
-			if subtle.ConstantTimeCompare(h.sum[:], sum[:]) == 1 {
-				who, ok = Identity{Principal: parley.Principal{User: h.User, Org: h.Org}, Key: h.Name, Metrics: h.Metrics, App: h.App, until: h.until}, true
+		for i := range list {
+			if subtle.ConstantTimeCompare(list[i].sum[:], sum[:]) == 1 {
+				is = &list[i]
 			}
 		}
 	}
-	return who, ok, nil
+	if is == nil {
+		return Identity{}, false, nil
+	}
+	now := k.clock()
+	if !is.Expires.IsZero() && !now.Before(is.Expires) {
+		return Identity{}, false, expiredToken{parley.Errorf(parley.CodeUnauthenticated, "this key expired on %s", is.Expires.UTC().Format(time.DateOnly)).
+			WithHint("`parley keys create` makes another one")}
+	}
+	if now.Sub(is.Used) >= usedEvery {
+		is.Used, k.dirty = parley.Now(now), true
+	}
+	return Identity{
+		Principal: parley.Principal{User: is.User, Org: is.Org}, Key: is.Name, Metrics: is.Metrics, App: is.App,
+		Scopes: is.Scopes, Expires: is.Expires, until: is.until,
+	}, true, nil
 }
 
 // List returns all keys, those of the settings last.
@@ -136,9 +172,61 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 			k.mu.Lock()
 			_ = k.refresh() // the next request reports the error
+			due := k.dirty && k.clock().Sub(k.noted) >= usedEvery
 			k.mu.Unlock()
+			if due {
+				_ = k.Note() // the next attempt comes in a minute
+			}
 		}
 	}
+}
+
+// Note stores when the keys of the file were last used.
+func (k *Keys) Note() error {
+	k.mu.Lock()
+	used := map[parley.Digest]time.Time{}
+	for _, h := range k.known {
+		used[h.Hash] = h.Used
+	}
+	k.noted, k.dirty = k.clock(), false
+	k.mu.Unlock()
+	if len(used) == 0 {
+		return nil
+	}
+	return k.change(func(list []Key) ([]Key, error) {
+		list = slices.Clone(list)
+		for i := range list {
+			if at := used[list[i].Hash]; at.After(list[i].Used) {
+				list[i].Used = at
+			}
+		}
+		return list, nil
+	})
+}
+
+func (k *Keys) clock() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
+}
+
+// Of lists the keys that act as a user.
+func (k *Keys) Of(p parley.Principal) ([]Key, error) {
+	list, err := k.List()
+	return slices.DeleteFunc(list, func(key Key) bool { return key.Metrics || !p.Owns(key.User, key.Org) }), err
+}
+
+// RevokeOf deletes a key that acts as a user.
+func (k *Keys) RevokeOf(p parley.Principal, name string) error {
+	list, err := k.Of(p)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(list, func(key Key) bool { return key.Name == name }) {
+		return parley.Errorf(parley.CodeNotFound, "you have no key %q", parley.Cut(name, 60)).WithHint("GET /v1/me/keys lists yours")
+	}
+	return k.Revoke(name)
 }
 
 // Create makes a key with a name, and what of User, Org, Metrics and App is set in of, and returns
@@ -182,8 +270,11 @@ func (k *Keys) Revoke(name string) error {
 // named matches a valid key or user name: names are shown, typed, and used in settings.
 var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
 
+// issued matches the name of a user or organisation of an issuer, for a key that acts as the same.
+var issued = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}:[!-~]{1,255}$`)
+
 func checkUser(user string) error {
-	if !named.MatchString(user) {
+	if !named.MatchString(user) && !issued.MatchString(user) {
 		return parley.Errorf(parley.CodeInvalid, "%q is not a name for a user; begin with a letter or digit, and use letters, digits and . _ @ + -", parley.Cut(user, 60)).WithField("user")
 	}
 	if user == parley.System().User {
@@ -213,13 +304,21 @@ func newKey(of Key, secret string) (Key, error) {
 	if err := checkUser(user); err != nil {
 		return Key{}, err
 	}
-	if org != "" && !named.MatchString(org) {
+	if org != "" && !named.MatchString(org) && !issued.MatchString(org) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for an organisation", parley.Cut(org, 60)).WithField("org")
 	}
 	if of.App != "" && !named.MatchString(of.App) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not the name of an app", parley.Cut(of.App, 60)).WithField("app")
 	}
-	key := Key{Name: name, User: user, Org: org, Metrics: metrics, App: of.App, Hash: digest(secret)}
+	if metrics && len(of.Scopes) > 0 {
+		return Key{}, parley.Errorf(parley.CodeInvalid, "the key %s is for the metrics, so it has no scopes", name).WithField("scopes")
+	}
+	for _, s := range of.Scopes {
+		if !slices.Contains(Scopes, s) {
+			return Key{}, parley.Errorf(parley.CodeInvalid, "there is no scope %q", parley.Cut(string(s), 60)).WithField("scopes").WithHint("scopes are read, send and manage")
+		}
+	}
+	key := Key{Name: name, User: user, Org: org, Metrics: metrics, App: of.App, Scopes: of.Scopes, Expires: of.Expires, Hash: digest(secret)}
 	if strings.HasPrefix(secret, keyPrefix) && len(secret) >= minKey {
 		key.Begins = secret[:len(keyPrefix)+4]
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,7 +143,7 @@ func TestKeysThatCanNotBeReadLetNobodyIn(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"not JSON":      `{"version":1,"keys":[`,
-		"newer":         `{"version":3,"keys":[]}`,
+		"newer":         `{"version":4,"keys":[]}`,
 		"no hash":       `{"version":1,"keys":[{"name":"a","user":"a"}]}`,
 		"odd hash":      `{"version":1,"keys":[{"name":"a","user":"a","sha256":"` + strings.Repeat("z", 64) + `"}]}`,
 		"the server's":  `{"version":1,"keys":[{"name":"a","user":"system","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
@@ -351,4 +352,110 @@ func TestWatchFindsARevokedKeyByItself(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// TestKeys_with_scopes_and_an_end: such a key opens what it is for, until it ends, and its last use is
+// stored to the minute.
+func TestKeys_with_scopes_and_an_end(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	keys, err := auth.OpenKeys(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0).UTC()
+	keys.Now = func() time.Time { return now }
+	secret, _, err := keys.Create(auth.Key{Name: "watch", User: "ana", Scopes: []auth.Scope{auth.ScopeRead}, Expires: now.Add(time.Hour)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := os.ReadFile(file); !strings.Contains(string(raw), `"version": 3`) {
+		t.Errorf("an older program would let the key do everything: %s", raw)
+	}
+	h := behind(t, auth.Options{Mode: auth.ModeKeys, Verifiers: []auth.Verifier{keys}, Now: keys.Now, Scope: func(r *http.Request) auth.Scope {
+		return map[string]auth.Scope{"GET": auth.ScopeRead, "POST": auth.ScopeSend}[r.Method]
+	}})
+	for method, want := range map[string]parley.Code{"GET": "", "POST": parley.CodeForbidden, "DELETE": parley.CodeForbidden} {
+		if _, _, s := ask(t, h, "192.0.2.1:1", "X-API-Key", secret, "X-Method", method); s.Code != want {
+			t.Errorf("%s: %+v", method, s)
+		}
+	}
+	used := func() time.Time {
+		t.Helper()
+		again, err := auth.OpenKeys(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := again.List()
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list[0].Used
+	}
+	if err := keys.Note(); err != nil || !used().Equal(now) {
+		t.Errorf("used at %s, %v", used(), err)
+	}
+	before := now
+	now = now.Add(59 * time.Second)
+	ask(t, h, "192.0.2.1:1", "X-API-Key", secret)
+	if err := keys.Note(); err != nil || !used().Equal(before) {
+		t.Errorf("used again within a minute: %s, %v", used(), err)
+	}
+	now = now.Add(time.Second)
+	ask(t, h, "192.0.2.1:1", "X-API-Key", secret)
+	if err := keys.Note(); err != nil || !used().Equal(now) {
+		t.Errorf("used after a minute: %s, %v", used(), err)
+	}
+	now = before.Add(time.Hour)
+	for range 30 { // it is not counted as a wrong key
+		if _, _, s := ask(t, h, "192.0.2.1:1", "X-API-Key", secret); s.Code != parley.CodeUnauthenticated {
+			t.Fatalf("after its end: %+v", s)
+		}
+	}
+	for _, k := range []auth.Key{{Name: "a", Scopes: []auth.Scope{"all"}}, {Name: "a", Metrics: true, Scopes: []auth.Scope{auth.ScopeRead}}} {
+		if _, _, err := keys.Create(k, now); parley.CodeOf(err) != parley.CodeInvalid {
+			t.Errorf("%+v: %v", k, err)
+		}
+	}
+}
+
+// TestKeys_of_a_user are seen and revoked by nobody else.
+func TestKeys_of_a_user(t *testing.T) {
+	t.Parallel()
+	keys, err := auth.OpenKeys(filepath.Join(t.TempDir(), "keys.json"), []auth.Fixed{{Name: "fixed", Secret: "pk_abcdefghijklmnopqrstuvwxyz", User: "ana"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []auth.Key{{Name: "a", User: "ana"}, {Name: "b", User: "bea"}, {Name: "c", User: "ana", Org: "north"}, {Name: "d", User: "acme:ana", Org: "acme:north"}, {Name: "m", Metrics: true}} {
+		if _, _, err := keys.Create(k, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func(p parley.Principal) (list []string) {
+		own, err := keys.Of(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range own {
+			list = append(list, k.Name)
+		}
+		return list
+	}
+	if got := names(parley.Principal{User: "ana"}); !slices.Equal(got, []string{"a", "fixed"}) {
+		t.Errorf("Ana's are %v", got)
+	}
+	if got := names(parley.Principal{User: "acme:ana", Org: "acme:north"}); !slices.Equal(got, []string{"d"}) {
+		t.Errorf("those of Ana at Acme are %v", got)
+	}
+	for _, name := range []string{"b", "c", "d", "m", "nothing"} {
+		if err := keys.RevokeOf(parley.Principal{User: "ana"}, name); parley.CodeOf(err) != parley.CodeNotFound {
+			t.Errorf("Ana revokes %s: %v", name, err)
+		}
+	}
+	if err := keys.RevokeOf(parley.Principal{User: "ana"}, "fixed"); parley.CodeOf(err) != parley.CodeInvalid {
+		t.Errorf("a key of the settings: %v", err)
+	}
+	if err := keys.RevokeOf(parley.Principal{User: "ana"}, "a"); err != nil {
+		t.Error(err)
+	}
 }

@@ -129,6 +129,16 @@ type Auth struct {
 	// Issuers are OIDC providers whose tokens identify users. A provider's name here begins
 	// the names of its users and organisations, as in acme:user-1. Default: none.
 	Issuers map[string]Issuer `yaml:"issuers"`
+	// SignIns is how long browsers stay signed in.
+	SignIns SignIns `yaml:"signins"`
+}
+
+// SignIns limits how long a browser stays signed in.
+type SignIns struct {
+	// Idle is how long without a request. Default 168h, a week.
+	Idle parley.Duration `yaml:"idle"`
+	// Max is how long at most. Default 720h, 30 days.
+	Max parley.Duration `yaml:"max"`
 }
 
 // Key is an API key.
@@ -145,6 +155,10 @@ type Key struct {
 	// App limits the key to the page that this app brings. Default: none, the key is valid
 	// everywhere.
 	App string `yaml:"app"`
+	// Scopes are what it may do: read, send and manage. Default: everything.
+	Scopes []string `yaml:"scopes"`
+	// Expires is when it ends, such as 2027-01-31. Default: never.
+	Expires string `yaml:"expires"`
 }
 
 // Log configures the server's own log.

@@ -145,6 +145,7 @@ func (o *overrides) check() {
 		o.bad("auth.supervisor", "expected an address, such as 172.30.32.2")
 	}
 	o.issuers()
+	o.signIns()
 	for name, k := range s.Keys {
 		if k.Key == "" {
 			o.bad("keys."+name, "the key is empty; refer to one, such as ${NAME}")

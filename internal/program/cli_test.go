@@ -58,8 +58,12 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 	for _, args := range [][]string{{"models"}, {"doctor"}, {"keys", "list"}, {"app", "check"}, {"version"}} {
 		for _, dir := range []string{filepath.Join(p.dir, "typo"), other} {
 			p.data = dir
-			if code, _, errs := p.run(args...); code != 0 {
+			code, _, errs := p.run(args...)
+			if code != 0 {
 				t.Errorf("%v: exit %d\n%s", args, code, errs)
+			}
+			if says := strings.Contains(errs, "There is no data folder at "+dir); args[0] == "keys" && says != strings.HasSuffix(dir, "typo") {
+				t.Errorf("%v in %s says %q", args, dir, errs)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/doors"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -23,6 +24,7 @@ import (
 
 // doorDeps is what the doors are made from. To list the doors, only plan is needed.
 type doorDeps struct {
+	access    *auth.Access // nil: the doors are only listed
 	plan      *plan
 	engine    *engine.Engine
 	reader    *eventlog.Reader
@@ -49,6 +51,7 @@ func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 		}
 		t.Handle(pattern, doors.Packed(d.api))
 	}
+	d.signIn(t)
 	mcp := mcpOf(d)
 	t.Handle("/apps/{app}/mcp", mcp(func(r *http.Request) string { return r.PathValue("app") }))
 	t.Open(login.Document, http.HandlerFunc(d.document))
@@ -82,6 +85,29 @@ func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 		}
 	}
 	return t, m.err
+}
+
+// signIn adds what a browser needs to sign in. It has no identity then.
+func (d doorDeps) signIn(t *doors.Table) {
+	var flow *auth.Flow
+	if d.access != nil {
+		flow = d.access.Flow
+	}
+	only := func(f func(*auth.Flow, http.ResponseWriter, *http.Request)) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method != http.MethodGet:
+				api.MethodNotAllowed(w, r, "GET")
+			case flow == nil:
+				api.WriteError(w, parley.Errorf(parley.CodeNotFound, "nobody signs in at this server").WithHint("auth.issuers.NAME.login in parley.yaml lets browsers sign in"))
+			default:
+				f(flow, w, r)
+			}
+		})
+	}
+	t.Open(auth.WaysPath, only((*auth.Flow).ServeWays))
+	t.Open(auth.BeginPath, only((*auth.Flow).Begin))
+	t.Open(auth.CallbackPath, only((*auth.Flow).Callback))
 }
 
 // mounted is the [app.Mux] for mounting one app after another.

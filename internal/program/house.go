@@ -48,6 +48,7 @@ type house struct {
 	api    *api.Server
 	roll   *roll
 	table  *doors.Table // all doors; behind puts a login before them
+	access *auth.Access // what lets callers in
 	own    *ownPages
 
 	plan   *plan
@@ -97,6 +98,7 @@ type plan struct {
 	checks   atomic.Pointer[checkpoint.Store]
 	logins   *login.Logins            // of users at other services
 	issuers  *auth.Issuers            // of users' tokens; nil: there are none
+	keys     *auth.Keys               // of the entrance; nil: they are not open yet
 	address  atomic.Pointer[net.Addr] // where the server listens; nil: nowhere
 	book     *approval.Book           // of what files of users and workspaces may run; nil until the store is open
 	anew     atomic.Pointer[reader]   // of the house; nil: there is none yet
@@ -331,6 +333,10 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = store.Close()
 		return nil, err
 	}
+	if h.access, err = p.newAccess(p.keys, log); err != nil {
+		_ = h.close(ctx, 0)
+		return nil, err
+	}
 	h.anew = newReader(p, h, log)
 	p.anew.Store(h.anew)
 	h.api = api.New(api.Options{
@@ -340,11 +346,11 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		},
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
-		Page:      p.shown, Kill: p.kill, Logins: p.logins, Files: p.userFiles(h.engine, h.scopes),
+		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Files: p.userFiles(h.engine, h.scopes),
 		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.anew.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})
-	deps := doorDeps{plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
+	deps := doorDeps{access: h.access, plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
 	h.roll = &roll{apps: map[string]*mcpserver.App{}}
 	for _, a := range p.resolved {
 		h.roll.put(a.Name, newMCPServer(a, deps))

@@ -22,8 +22,8 @@ import (
 const (
 	unsafeVariable = "PARLEY_UNSAFE_NO_AUTH"
 
-	// keysFile is in the data folder, so that backups include it.
-	keysFile = "keys.json"
+	// These are in the data folder, so that backups include them.
+	keysFile, signInsFile = "keys.json", "signins.json"
 	// keysEvery is how soon streams opened with a key end after the key is revoked.
 	keysEvery = 2 * time.Second
 )
@@ -77,7 +77,12 @@ func openKeys(s config.Settings) (*auth.Keys, error) {
 	var fixed []auth.Fixed
 	for _, name := range names(s.Keys) {
 		k := s.Keys[name]
-		fixed = append(fixed, auth.Fixed{Name: name, Secret: k.Key, User: k.User, Org: k.Org, Metrics: k.Metrics, App: k.App})
+		f := auth.Fixed{Name: name, Secret: k.Key, User: k.User, Org: k.Org, Metrics: k.Metrics, App: k.App}
+		f.Expires, _ = config.Until(k.Expires) // config has checked it
+		for _, scope := range k.Scopes {
+			f.Scopes = append(f.Scopes, auth.Scope(scope))
+		}
+		fixed = append(fixed, f)
 	}
 	return auth.OpenKeys(filepath.Join(s.Data, keysFile), fixed)
 }
@@ -91,6 +96,9 @@ func newIssuers(s config.Settings, log *slog.Logger) (*auth.Issuers, error) {
 			Name: name, URL: is.Issuer, Clerk: is.Claims == "clerk", Audience: is.Audience, Parties: is.Parties, JWKS: is.JWKS,
 			Org: is.Org, Orgs: is.Orgs, NeedsOrg: is.RequireOrg, Leeway: time.Duration(is.Leeway), Private: is.Private,
 		})
+		if in := is.Login; in.ClientID != "" {
+			list[len(list)-1].Login = &auth.Login{ClientID: in.ClientID, Secret: in.ClientSecret, Scopes: in.Scopes, Title: in.Title, EndSession: in.EndSession}
+		}
 	}
 	if list == nil {
 		return nil, nil
@@ -132,7 +140,7 @@ func (l *entrance) says() string {
 	switch l.mode {
 	case auth.ModeKeys:
 		if l.issuers != nil {
-			return "login: by a token of " + strings.Join(names(l.issuers.Names()), ", ") + ", or by key"
+			return "login: by a token or a sign-in of " + strings.Join(names(l.issuers.Names()), ", ") + ", or by key"
 		}
 		return "login: by key; `parley keys create NAME` makes one"
 	case auth.ModeIngress:
@@ -149,6 +157,10 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		return clean
 	}
 	guard.Detail = func(r *http.Request) bool { return h.table.HasDetail(h.table.At(r)) }
+	if o.Verifiers != nil && h.access.SignIns != nil { // the network
+		o.SignIns, o.Cookie = h.access.SignIns, h.cookie
+	}
+	o.Scope = scopeOf
 	if o.Own == nil {
 		o.Own = func(*http.Request) (string, bool) { return "", false }
 	}
@@ -166,6 +178,64 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		h.table.ServeHTTP(w, r)
 	})
 	return api.Guard(auth.Door(tellEdge(answer.Bounded(doors, askedBy)), o), guard)
+}
+
+// cookie is the name of the cookie of sign-ins.
+func (h *house) cookie() string {
+	base, err := h.plan.base()
+	if err != nil {
+		return ""
+	}
+	name, _ := auth.Cookie(base)
+	return name
+}
+
+// newAccess opens what lets users in, besides the tokens of issuers. keys may be nil.
+func (p *plan) newAccess(keys *auth.Keys, log *slog.Logger) (a *auth.Access, err error) {
+	if keys == nil {
+		if keys, err = openKeys(p.settings); err != nil {
+			return nil, err
+		}
+	}
+	a = &auth.Access{Keys: keys}
+	signs := false
+	for _, is := range p.settings.Auth.Issuers {
+		signs = signs || is.Login.ClientID != ""
+	}
+	if !signs {
+		return a, nil
+	}
+	last := p.settings.Auth.SignIns
+	if a.SignIns, err = auth.OpenSignIns(filepath.Join(p.settings.Data, signInsFile), auth.SignInsOptions{Idle: time.Duration(last.Idle), Max: time.Duration(last.Max), Logger: log}); err != nil {
+		return nil, err
+	}
+	a.Flow, err = auth.NewFlow(auth.FlowOptions{Issuers: p.issuers, SignIns: a.SignIns, Base: p.base, Fail: api.WriteError, Logger: log})
+	return a, err
+}
+
+// scopeOf is what a request does. The wires of apps and MCP begin turns with a POST; a WebSocket
+// also takes commands.
+func scopeOf(r *http.Request) auth.Scope {
+	path := r.URL.Path
+	switch {
+	case path == "/v1/me" && r.Method == http.MethodGet:
+		return auth.ScopeRead
+	case strings.HasPrefix(path, "/v1/me/"), path == "/v1/signout", strings.HasPrefix(path, "/v1/logins"):
+		return auth.ScopeManage
+	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		return auth.ScopeSend
+	case path == "/mcp" || strings.HasSuffix(path, "/mcp"):
+		return auth.ScopeSend
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		return auth.ScopeRead
+	case strings.HasPrefix(path, "/v1/turns/") && strings.HasSuffix(path, "/await"):
+		return auth.ScopeRead
+	case r.Method == http.MethodPost, r.Method == http.MethodPut, r.Method == http.MethodPatch:
+		return auth.ScopeSend
+	case r.Method == http.MethodDelete && strings.Contains(path, "/queue/"): // a message that was sent
+		return auth.ScopeSend
+	}
+	return auth.ScopeManage
 }
 
 // askedBy is the principal of a request; public data belongs to nobody.

@@ -33,11 +33,9 @@ type keyed struct {
 	house *house
 	url   string
 	keys  map[string]string // by user
-
-	entrance *entrance
 }
 
-func newKeyed(t *testing.T) *keyed {
+func newKeyed(t *testing.T, change ...func(*config.Settings)) *keyed {
 	t.Helper()
 	apps := t.TempDir()
 	desk := fstest.MapFS{
@@ -50,6 +48,9 @@ func newKeyed(t *testing.T) *keyed {
 	s, err := config.Load(config.From{Flags: map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s", "apps": apps}, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(&s)
 	}
 	log := slog.New(slog.DiscardHandler)
 	stop, err := home.Demo{Allow: []string{"light.turn_on", "light.turn_off", "switch.turn_off"}}.Furnish(&s, log)
@@ -87,10 +88,10 @@ func newKeyed(t *testing.T) *keyed {
 			t.Fatal(err)
 		}
 	}
-	l := &entrance{mode: auth.ModeKeys, keys: keys, supervisor: auth.Supervisor}
-	k.entrance = l
+	l := &entrance{mode: auth.ModeKeys, keys: keys, issuers: p.issuers, supervisor: auth.Supervisor}
 	srv := httptest.NewServer(apitest.Of(t, h.api).Handler(t, h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions(ownNames(s)))))
 	k.url = srv.URL
+	p.listens(srv.Listener.Addr())
 	t.Cleanup(func() {
 		_ = h.close(context.Background(), 0) // ends the streams
 		srv.Close()
@@ -265,7 +266,7 @@ func (k *keyed) unchanged(user string, o owned, before map[string]string) {
 func TestDoors_ask_who_it_is(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
-	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", login.Document, "/apps/{app}/", "/"}
+	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", login.Document, auth.WaysPath, auth.BeginPath, auth.CallbackPath, "/apps/{app}/", "/"}
 	if got := k.house.table.Public(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(open))) {
 		t.Errorf("open are %v, and should be %v", got, open)
 	}

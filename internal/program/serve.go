@@ -108,7 +108,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return usage(err)
 	}
-	who.issuers = p.issuers
+	who.issuers, p.keys = p.issuers, who.keys
 	own, err := lockForServer(ctx, s.Data, command, func(h holder) {
 		log.Warn("the data folder is in use; the server starts when it is free", "by", h.String(), "within", inUseWithin)
 	})
@@ -183,6 +183,9 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	watch, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { who.keys.Watch(watch, keysEvery) })
+	if h.access.SignIns != nil {
+		beside.Go(func() { h.access.SignIns.Watch(watch, keysEvery) })
+	}
 	beside.Go(func() { giveBack(watch) })
 	beside.Go(func() { h.anew.run(watch) })
 	defer func() { stop(); beside.Wait() }()

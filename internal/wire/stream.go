@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -90,6 +91,7 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 			}
 			last = s.o.Until != nil && s.o.Until(f)
 		case ctx.Err() != nil:
+			s.over(ctx)
 			return nil
 		case some:
 			s.enc.Failed(one, s.send)
@@ -109,8 +111,18 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 			return nil
 		}
 	}
+	s.over(ctx)
 	_ = s.flush()
 	return nil
+}
+
+// over tells a client whose identity has ended, such as a person who was signed out elsewhere, why
+// the stream does.
+func (s *stream) over(ctx context.Context) {
+	if e, ok := errors.AsType[*parley.Error](context.Cause(ctx)); ok && e.Code == parley.CodeUnauthenticated && s.begun() {
+		s.enc.Failed(e, s.send)
+		_ = s.flush()
+	}
 }
 
 // room counts what the stream will hold once f is encoded. A large frame is written
