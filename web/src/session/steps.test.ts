@@ -21,6 +21,8 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["an attempt is counted", event("tool.started", { call: "k", name: "look", input: { a: 1 }, attempt: 2 }), ["tool_call", "attempt 2"]],
   ["a good result says nothing about itself", event("tool.ended", { call: "k", name: "look", outcome: "ok", output: "42" }), ["tool_result", ""]],
   ["a call that was asked about goes on with its answer", event("tool.started", { call: "k", name: "AskUserQuestion", input: {}, attempt: 2 }), undefined],
+  ["a denied one says why", event("tool.ended", { call: "k", name: "look", outcome: "denied", output: "not after 22:00" }), ["tool_result", "denied: not after 22:00"]],
+  ["a bad one without a word says that it is", event("tool.ended", { call: "k", name: "look", outcome: "unknown", output: "unknown" }), ["tool_result", "unknown"]],
   ["a bad one says why", event("tool.ended", { call: "k", name: "look", outcome: "error", output: "", error: { code: "timeout", message: "too slow" } }), ["tool_result", "too slow"]],
   ["snippets are a retrieval", event("context.retrieved", { snippets: [{ source: "index", ref: "light.a", text: "on" }] }), ["retrieval", "1 found:"]],
   ["nothing found is no step", event("context.retrieved", { snippets: [] }), undefined],

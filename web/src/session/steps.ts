@@ -2,7 +2,7 @@
 // about.
 
 import type { ArtifactRef, Event, FileSaved, Interaction, InteractionAnswered, Outcome, Sampling, Snippet, ToolStarted } from "../api/types.gen.ts";
-import { clock, clockExact, outputText } from "../ui/text.ts";
+import { clock, clockExact, count, outputText } from "../ui/text.ts";
 import { agentName, callerOf, isSampling } from "./exchange.ts";
 import { awaitedBy } from "./inbox.ts";
 import { closingOf } from "./outcome.ts";
@@ -110,7 +110,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
         input: asksIn(e.data.name, e.data.input),
       };
     case "tool.ended": {
-      const text = e.data.outcome === "ok" ? "" : (e.data.error?.message ?? e.data.outcome);
+      const text = e.data.outcome === "ok" ? "" : (e.data.error?.message ?? refusalIn(e.data.outcome, e.data.output));
       return {
         kind: "tool_result",
         text,
@@ -118,7 +118,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
         call: e.data.call,
         outcome: e.data.outcome,
         ...(e.data.took_ms !== undefined && { tookMs: e.data.took_ms }),
-        ...(e.data.output !== text && { detail: (e.data.outcome === "ok" && saidIn(e.data.name, e.data.output)) || outputText(e.data.output) }),
+        ...(e.data.output !== text && !text.endsWith(`: ${e.data.output.trim()}`) && { detail: (e.data.outcome === "ok" && saidIn(e.data.name, e.data.output)) || outputText(e.data.output) }),
       };
     }
     case "context.retrieved": {
@@ -128,7 +128,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "memory.updated":
       return e.data.dropped ? { kind: "summary", text: "earlier turns were summed up", ...(e.data.summary && { detail: e.data.summary }) } : undefined;
     case "context.compacted":
-      return { kind: "summary", text: `the prompt went from ${e.data.tokens_before} to ${e.data.tokens_after} tokens` };
+      return { kind: "summary", text: `the prompt went from ${count(e.data.tokens_before)} to ${count(e.data.tokens_after)} tokens` };
     case "context.observed":
       // A client's late report names a call by its id, which means nothing to people.
       return { kind: "observed_event", text: `${e.data.source === "client" ? "" : `${e.data.ref} `}${e.data.text} at ${clock(e.data.at)}` };
@@ -147,7 +147,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "turn.resumed":
       return { kind: "note", text: e.data.attempt > 1 ? `resumed, attempt ${e.data.attempt}` : "resumed" };
     case "budget.reached":
-      return { kind: "error", text: `budget reached: ${e.data.name} (${e.data.used} of ${e.data.limit})` };
+      return { kind: "error", text: `budget reached: ${e.data.name} (${count(e.data.used)} of ${count(e.data.limit)})` };
     case "hook.ran":
     case "runtime.noted": {
       const text = noteOf(e);
@@ -189,6 +189,12 @@ function saidIn(tool: string, output: string): string {
   } catch {
     return ""; // it was cut off
   }
+}
+
+/** Why a call that was not made, or was not made well, ended so: its first line says it, where no error does. */
+function refusalIn(outcome: Outcome, output: string): string {
+  const why = outputText(output).trim().split("\n", 1)[0] ?? "";
+  return why === "" || why === outcome ? outcome : `${outcome}: ${why}`;
 }
 
 /** The step of an observation whose kind of event is newer than this page. */
