@@ -55,7 +55,7 @@ type Interaction struct {
 	// Credentials are the names of the credentials asked for. The values are sent with the
 	// answer ([AnswerInteraction]) and are not stored here.
 	Credentials []string `json:"credentials,omitempty"`
-	// Sampling is set for a question in which a server asks for a reply of the model: the
+	// Sampling is set for a question in which a server asks for a reply from the model: the
 	// server's name. See [Sampling].
 	Sampling  string    `json:"sampling,omitempty"`
 	Reaches   []string  `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell

@@ -376,7 +376,7 @@ func sampling(l *tape) {
 		add(t1, in, parley.ToolStarted{Call: "k1", Name: "mcp__deep__study", Input: input, Effect: parley.EffectWrite, Deadline: day.Add(time.Minute), Attempt: 1}).
 		add(t1, in, parley.InteractionOpened{Interaction: parley.Interaction{
 			ID: "01JINTER000000000000000001", Session: l.session, Turn: t1, Agent: in, Kind: parley.KindQuestion, Call: "k1", Key: "model-1", Tool: "mcp__deep__study", Sampling: "deep",
-			Title: "deep asks for a reply of the model", Text: "As the user:\n> What makes tides?\n", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}, OpenedAt: day,
+			Title: "deep asks for a reply from the model", Text: "As the user:\n> What makes tides?\n", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}, OpenedAt: day,
 			Questions: []parley.Question{{Header: "Allow", Question: "May deep have the model's reply?", Options: []parley.Option{{Label: parley.SamplingOnce}, {Label: parley.SamplingSession}}}},
 		}}).
 		add(t1, in, parley.InteractionAnswered{ID: "01JINTER000000000000000001", Answer: parley.Answer{

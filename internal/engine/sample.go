@@ -134,11 +134,11 @@ func samplingQuestion(tool string, q parley.Sampling) parley.Interaction {
 		quoted(title, m.Text())
 	}
 	return parley.Interaction{
-		Kind: parley.KindQuestion, Key: q.Key, Sampling: q.Server, Title: fmt.Sprintf("%s asks for a reply of the model", q.Server), Text: b.String(),
+		Kind: parley.KindQuestion, Key: q.Key, Sampling: q.Server, Title: fmt.Sprintf("%s asks for a reply from the model", q.Server), Text: b.String(),
 		Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny},
 		Questions: []parley.Question{{Header: "Allow", Question: fmt.Sprintf("May %s have the model's reply?", q.Server), Options: []parley.Option{
-			{Label: parley.SamplingOnce, Description: "to exactly this"},
-			{Label: parley.SamplingSession, Description: "also to whatever it asks later, without being shown it"},
+			{Label: parley.SamplingOnce, Description: "only to what is above"},
+			{Label: parley.SamplingSession, Description: "also to what it asks later, which you will not be shown first"},
 		}}},
 	}
 }

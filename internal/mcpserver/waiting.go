@@ -110,7 +110,7 @@ func (a *App) howToGoOn(list []Waiting) string {
 
 // mayAnswer reports whether a host's model may answer in a person's name. It may not
 // approve acts unless the operator allows it, since it would approve its own; and it
-// never provides secrets. A question in which a server asks for a reply of the model
+// never provides secrets. A question in which a server asks for a reply from the model
 // (sampling) is such an act.
 func (a *App) mayAnswer(kind parley.InteractionKind, sampling string) bool {
 	return kind == parley.KindQuestion && sampling == "" || a.o.Approvals && kind != parley.KindCredential

@@ -228,7 +228,7 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     const card = b.page.locator("main [data-interaction]").last();
     await open(b);
     await ask("What about the tides?");
-    await card.getByRole("heading", { name: "shelf asks for a reply of the model" }).waitFor();
+    await card.getByRole("heading", { name: "shelf asks for a reply from the model" }).waitFor();
     const says = await card.innerText();
     for (const text of ["Answer in one sentence, for a child.", "What makes the tides?", "goes to the server shelf", "at most 200 tokens"]) expect(says).toContain(text);
     expect(await last.innerText()).not.toContain("The moon");
@@ -242,7 +242,7 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await look(b, `sampling-done-${name}`);
     // A permission for one time does not cover the next question.
     await ask("And the tides again?");
-    await card.getByRole("heading", { name: "shelf asks for a reply of the model" }).waitFor();
+    await card.getByRole("heading", { name: "shelf asks for a reply from the model" }).waitFor();
     await card.getByRole("button", { name: "Do not allow" }).click();
     await done();
     expect(await last.innerText()).not.toContain("The moon");

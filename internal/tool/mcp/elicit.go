@@ -227,7 +227,7 @@ func (a *asker) fulfil(ctx context.Context, asks sdk.InputRequestMap) (sdk.Input
 			responses[id] = a.o.listRoots()
 		case *askedForReply:
 			if !a.o.Sampling {
-				return nil, errors.New("it asks for a reply of the model, which is not allowed")
+				return nil, errors.New("it asks for a reply from the model, which is not allowed")
 			}
 			res, err := a.sample(ctx, p)
 			if err != nil {
