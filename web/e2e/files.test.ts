@@ -192,7 +192,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the files of a workspace", () => {
     await page().getByRole("menuitem", { name: "History" }).click();
     const dialog = page().getByRole("dialog", { name: "History of Shopping list.md" });
     await dialog.getByRole("list", { name: "Versions, the newest first" }).getByRole("button").first().waitFor();
-    await dialog.getByRole("button", { name: "Put it into the editor" }).or(dialog.getByText("The file is as it was then.")).first().waitFor();
+    await dialog.getByRole("button", { name: "Put it into the editor" }).or(dialog.getByText("The file has not changed since.")).first().waitFor();
     await lookAt(browser, "files-history", 900, [1440, 1200]);
     await page().setViewportSize({ width: 1440, height: 900 });
     await dialog.getByRole("list", { name: "Versions, the newest first" }).getByRole("button").last().click();

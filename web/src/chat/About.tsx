@@ -122,7 +122,7 @@ function Spent() {
   return (
     <Part title="Usage">
       {error && <p className="text-text-muted">It cannot be read now. {sentence(error.message)}</p>}
-      <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 tabular-nums">
+      <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 tabular-nums max-sm:grid-cols-1 max-sm:gap-y-0 max-sm:[&_dd]:mb-1.5">
         {session && u && (
           <>
             <dt className="text-text-muted">This conversation</dt>
@@ -144,8 +144,8 @@ function Spent() {
               {today.quota_usd ? ` of ${dollars(today.quota_usd)}` : ""}
             </dd>
             {today.days.map((d) => (
-              <div key={d.model} className="col-span-2 grid grid-cols-subgrid text-xs text-text-muted">
-                <dt className="pl-3 wrap-anywhere"><ModelName model={d.model} /></dt>
+              <div key={d.model} className="col-span-full grid grid-cols-subgrid text-xs text-text-muted">
+                <dt className="pl-3 wrap-anywhere max-sm:pl-0"><ModelName model={d.model} /></dt>
                 <dd>
                   {plural(d.calls, "call")} · {count(tokensOf(d.usage))} tokens · {dollars(d.usage.usd ?? 0)}
                 </dd>

@@ -1,11 +1,9 @@
-import { useEffect, useState } from "react";
-
-import type { AppInfo } from "../api/client.ts";
 import { Apps, Chevron, Info } from "../ui/icons.tsx";
-import { Menu, MenuItem } from "../ui/menu.tsx";
+import { Menu, MenuItem, MenuLine } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { showAbout } from "./About.tsx";
 import { AppLogo, pageOf } from "./AppLogo.tsx";
+import { useApps } from "./use-apps.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
 /** Further apps are behind "All apps". */
@@ -15,13 +13,7 @@ const most = 8;
 export function AppMenu() {
   const { client, app: name, words } = useActions();
   const app = useChat((s) => s.app);
-  const [apps, setApps] = useState<readonly AppInfo[]>([]);
-  useEffect(() => {
-    const stop = new AbortController();
-    client.apps(stop.signal).then(setApps, () => undefined); // "All apps" is still there
-    return () => stop.abort();
-  }, [client]);
-  const others = apps.filter((a) => a.name !== name);
+  const others = useApps().filter((a) => a.name !== name);
   const title = oneLine(app?.title ?? words.title, 60);
   const go = (to: string) => () => location.assign(to);
   return (
@@ -42,11 +34,13 @@ export function AppMenu() {
       <MenuItem icon={<Info />} onSelect={showAbout}>
         About this app
       </MenuItem>
+      {others.length > 0 && <MenuLine />}
       {others.slice(0, most).map((a) => (
         <MenuItem key={a.name} icon={<AppLogo app={a} base={client.base} size={18} />} onSelect={go(pageOf(a, client.base))}>
           <span className="max-w-56 truncate">{oneLine(a.title || a.name, 60)}</span>
         </MenuItem>
       ))}
+      {others.length > 0 && <MenuLine />}
       {others.length > 0 && (
         <MenuItem icon={<Apps />} onSelect={go(client.base)}>
           All apps

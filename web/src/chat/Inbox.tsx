@@ -12,6 +12,7 @@ import { addressOf } from "./browser.ts";
 import { Card } from "./interaction/Card.tsx";
 import { showCard } from "./interaction/reveal.ts";
 import { keyOf } from "./state.ts";
+import { useApps } from "./use-apps.ts";
 import { useActions } from "./use-chat.ts";
 
 /** Everything that waits for an answer, over all sessions. It can be answered here, or where it was asked. */
@@ -63,6 +64,7 @@ export default function Inbox({ onClose }: { onClose(): void }) {
 function List({ rows, onAnswer, onClose }: { rows: readonly InteractionRow[]; onAnswer(r: InteractionRow, a: Answer, credentials?: Record<string, string>): Promise<void>; onClose(): void }) {
   const chat = useActions();
   const sessions = useStore(chat.inbox.store, (s) => s.sessions);
+  const titles = new Map(useApps().map((a) => [a.name, oneLine(a.title, 60)]));
   const now = useNow(60_000);
   return (
     <ul className="flex flex-col gap-5">
@@ -83,7 +85,7 @@ function List({ rows, onAnswer, onClose }: { rows: readonly InteractionRow[]; on
                   {oneLine(s.title || s.preview || "", 120) || "Conversation"}
                 </a>
                 <span className="shrink-0">
-                  {s.app} · {ago(r.opened_at, now)}
+                  {titles.get(s.app) || s.app} · {ago(r.opened_at, now)}
                 </span>
               </p>
             )}

@@ -12,7 +12,8 @@ export function Notices() {
   const [seen, setSeen] = useState(() => read(key));
   const notices = app?.notices.map(inPageWords) ?? [];
   const text = notices.join(" ");
-  if (text === "" || seen === text) return null;
+  const said = sameAs(text);
+  if (text === "" || seen === said) return null;
   return (
     <div role="note" className="mb-2 flex items-center rounded-xl border border-border bg-surface py-0.5 pr-0.5 pl-3 text-[13px] leading-5 text-text-muted">
       <div className="flex min-w-0 flex-1 flex-col gap-1 py-1 wrap-anywhere">
@@ -21,9 +22,9 @@ export function Notices() {
       <IconButton
         label="Got it"
         onClick={() => {
-          setSeen(text);
+          setSeen(said);
           try {
-            localStorage.setItem(key, text);
+            localStorage.setItem(key, said);
           } catch {
             // No storage: it is shown again next time.
           }
@@ -34,6 +35,9 @@ export function Notices() {
     </div>
   );
 }
+
+/** A notice that counts down says the same as a moment ago. */
+export const sameAs = (text: string): string => text.replace(/\b(?:\d+h)?(?:\d+m)?\d+s\b/g, "…");
 
 function read(key: string): string {
   try {

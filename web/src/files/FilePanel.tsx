@@ -75,9 +75,11 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
   return (
     <div data-file-panel className="flex h-full min-h-0 flex-col">
       <header className="flex min-h-13 shrink-0 flex-wrap items-center gap-x-1 border-b border-border py-1 pr-2 pl-1.5">
-        <IconButton label="Back to the file before" disabled={backs === 0} onClick={() => void files.goBack()}>
-          <Back size={16} />
-        </IconButton>
+        {backs + forths > 0 && (
+          <IconButton label="Back to the file before" disabled={backs === 0} onClick={() => void files.goBack()}>
+            <Back size={16} />
+          </IconButton>
+        )}
         {forths > 0 && (
           <IconButton label="Forward" onClick={() => void files.goForward()}>
             <Forth size={16} />

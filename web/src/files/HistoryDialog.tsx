@@ -100,7 +100,7 @@ function Version({ file, version: v, editable, onClose }: { file: FileContent; v
   if (!diff) return <p className="text-text-muted">It is no text, so it cannot be compared here.</p>;
   return (
     <>
-      <p className="mb-2 text-text-muted">{diff.hunks.length === 0 ? "The file is as it was then." : "What has changed from this version to the file as it is now:"}</p>
+      <p className="mb-2 text-text-muted">{diff.hunks.length === 0 ? "The file has not changed since." : "What has changed from this version to the file as it is now:"}</p>
       {diff.hunks.length > 0 && (
         <div className="max-h-[55vh] overflow-y-auto rounded-lg border border-border" tabIndex={0} role="region" aria-label="Changes since this version">
           <DiffView diff={diff} name={nameOf(file.path)} />

@@ -120,6 +120,11 @@ export function MenuItem({ icon, children, danger = false, onSelect }: { icon: R
   );
 }
 
+/** A line between groups of items. */
+export function MenuLine() {
+  return <div role="separator" className="mx-2.5 my-1 h-px bg-border" />;
+}
+
 export function MenuChoice({ icon, children, hint, chosen, onSelect }: { icon: ReactNode; children: ReactNode; hint?: string; chosen: boolean; onSelect(): void }) {
   const close = use(Close);
   return (

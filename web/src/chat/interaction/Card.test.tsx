@@ -12,7 +12,7 @@ const text = (asked: Asked) => html(asked).replace(/<svg.*?<\/svg>/g, "").replac
 describe("a card", () => {
   test("of a permission shows the call and the possible answers", () => {
     const out = text({ seq: 1, interaction: ask({ agent: "lead/home#2", tool: "ha_call_service", input: { service: "light.turn_on" }, choices: ["allow", "allow_session", "deny"] }) });
-    expect(out).toBe("|Permission|· home #2|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this conversation|Deny…|Edit input…|");
+    expect(out).toBe("|Permission|·|home #2|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this conversation|Deny…|Edit input…|");
   });
 
   test("of a permission asks in words, with the ids small beside them", () => {
@@ -28,7 +28,7 @@ describe("a card", () => {
 
   test("of a confirmation takes a yes and a no, and no other input", () => {
     const out = text({ seq: 1, interaction: ask({ kind: "confirmation", title: "Send it?", tool: "send", input: { to: "Ana" } }) });
-    expect(out).toBe("|Confirmation|· send|Send it?|to|Ana|Yes, do it|No…|");
+    expect(out).toBe("|Confirmation|·|send|Send it?|to|Ana|Yes, do it|No…|");
   });
 
   test("of a question has its options, and room for other words", () => {

@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef, useState, type RefObject } from "react";
+import { useEffect, useId, useRef, useState, type ReactNode, type RefObject } from "react";
 
 import { toApiError } from "../../api/client.ts";
 import type { Answer, InteractionKind } from "../../api/types.gen.ts";
@@ -84,8 +84,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         <div className="flex flex-wrap items-center gap-x-1.5 text-xs leading-5 text-text-muted">
           <span className="text-link">{<Sign kind={i.kind} />}</span>
           <span className="font-medium text-link">{kindOf(i.kind)}</span>
-          {agent !== "" && <span>· {agent}</span>}
-          {i.tool && i.kind !== "question" && !i.detail && !i.title.includes(i.tool) && <span className="font-mono">· {i.tool}</span>}
+          {agent !== "" && <Further>{agent}</Further>}
+          {i.tool && i.kind !== "question" && !i.detail && !i.title.includes(i.tool) && <Further><code>{i.tool}</code></Further>}
           <TimeLeft expiresAt={i.expires_at} />
         </div>
         <h3 id={name} className="text-base leading-6 font-semibold wrap-anywhere">
@@ -150,6 +150,16 @@ function Sign({ kind }: { kind: InteractionKind }) {
   if (kind === "unknown") return <Alert size={14} />;
   if (kind === "question") return <Help size={14} />;
   return kind === "client" ? <Bolt size={14} /> : <Hand size={14} />;
+}
+
+/** What else the first line of a card says, after a point. */
+function Further({ children }: { children: ReactNode }) {
+  return (
+    <span>
+      <span className="mr-1.5">·</span>
+      {children}
+    </span>
+  );
 }
 
 function TimeLeft({ expiresAt }: { expiresAt: string | undefined }) {

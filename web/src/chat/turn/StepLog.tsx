@@ -109,11 +109,9 @@ function Line({ step: s, progress, words, after, wanted }: LineProps) {
       <div className="min-w-0 wrap-anywhere whitespace-pre-wrap max-sm:order-2">
         {s.kind === "agent" && s.agent !== "" && <span className="text-text-primary">{s.agent} </span>}
         {s.kind === "tool_call" && s.tool && (
-          <>
-            <Said text={words.call(s.tool, s.input)} original={`${s.tool} ${JSON.stringify(s.input ?? {}, null, 1).replace(/\n */g, " ")}`} needed={needed} />{" "}
-          </>
+          <Said text={words.call(s.tool, s.input)} original={`${s.tool} ${JSON.stringify(s.input ?? {}, null, 1).replace(/\n */g, " ")}`} needed={needed} />
         )}
-        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={needed ? s.text : words.text(s.text)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
+        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}>{s.kind === "tool_call" && " "}<Folded text={needed ? s.text : words.text(s.text)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
         {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : words.text(foundBy(s.tool, s.detail))} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : words.text(s.detail)} original={s.detail} longest={longest} needed={needed} />)}
         {progress && <span data-progress className="block"><Folded text={progress} longest={longest} /></span>}
         {s.kind === "tool_call" && <Tasks tasks={tasksOf(s.tool ?? "", s.input)} />}

@@ -37,7 +37,7 @@ export default function Timeline({ turn, words, onClose }: { turn: string; words
   return (
     <Dialog wide title="Timeline" onClose={onClose}>
       {x && <Why exchange={x} events={events ?? []} />}
-      <dl className="mb-5 flex flex-wrap gap-x-7 gap-y-2 text-sm">
+      <dl className="mb-5 flex flex-wrap gap-x-7 gap-y-2 max-sm:gap-x-4 text-sm">
         <Sum name="Took" value={took(w.to - w.from)} />
         {sums.map(([kind, ms]) => (
           <Sum key={kind} name={kinds[kind]} value={took(ms)} color={colors[kind]} />

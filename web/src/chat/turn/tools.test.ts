@@ -19,6 +19,8 @@ test.each([
   // Tools of other people with the same names.
   ["Read", { id: 7 }, "Read"],
   ["Write", { file_path: "a.md" }, "Write: a.md"],
+  ["AskUserQuestion", { questions: "Which tea?" }, "Asks: Which tea?"],
+  ["AskUserQuestion", { questions: [{ question: "Which tea?" }, null, { question: "With milk?" }] }, "Asks: Which tea? With milk?"],
   ["Grep", null, "Grep"],
   ["toString", { file_path: "a" }, "ToString: a"],
 ])("%s %j", (tool, input, want) => expect(callOf(tool, input)).toBe(want));

@@ -16,11 +16,17 @@ const calls: Readonly<Record<string, (i: Input) => string>> = {
   Grep: (i) => (i["pattern"] ? `Searches for “${text(i["pattern"])}”${whereOf(i)}` : ""),
   WebFetch: (i) => (i["url"] ? `Opens ${text(i["url"])}` : ""),
   WebSearch: (i) => (i["query"] ? `Searches the web for “${text(i["query"])}”` : ""),
+  AskUserQuestion: (i) => {
+    const asked = typeof i["questions"] === "string" ? i["questions"] : questionsOf(i["questions"]);
+    return asked ? `Asks: ${asked}` : "";
+  },
   TodoWrite: (i) => {
     const tasks = tasksOf("TodoWrite", i);
     return tasks ? `Keeps a list of tasks: ${progress(tasks)}` : "";
   },
 };
+
+const questionsOf = (v: unknown): string => (Array.isArray(v) ? v.map((q: { question?: unknown } | null) => text(q?.question)).filter((q) => q !== "").join(" ") : "");
 
 function linesOf(i: Input): string {
   const from = typeof i["offset"] === "number" && i["offset"] > 1 ? i["offset"] : 1;

@@ -12,5 +12,6 @@ test.each([
 
 test("the first line of a result says what it is", () => {
   expect(firstLine("\n5 of 5 entities that fit, the best first:\n- light.x = on")).toBe("5 of 5 entities that fit, the best first");
+  expect(firstLine("garden/roses.md was changed. It now has:\n1\t# Roses")).toBe("garden/roses.md was changed.");
   expect(firstLine("")).toBe("");
 });

@@ -37,5 +37,5 @@ export function humane(id: string): string {
 /** What a call found, in a few words: the first line of its output, or what the tool's results have in common. */
 export const foundBy = (tool: string | undefined, output: string): string => toolResult(tool ?? "", output) || firstLine(output);
 
-/** The first line of a result, which says what it is. */
-export const firstLine = (output: string): string => (output.trim().split("\n", 1)[0] ?? "").replace(/:$/, "");
+/** The first line of a result, which says what it is. What leads over to the next line is left out, if there is a sentence before it. */
+export const firstLine = (output: string): string => (output.trim().split("\n", 1)[0] ?? "").replace(/^(.+\.) [^.]+:$/, "$1").replace(/:$/, "");

@@ -52,6 +52,7 @@ test("a state holds until the next, within the window", () => {
 test("a name leaves out what its area says already", () => {
   const of = (name: string) => nameIn("Bedroom", entity("", { name }));
   expect(["Bedroom climate Humidity", "bedroom blind", "Bedside left", "Bedroom", "Bedrooms all", ""].map(of)).toEqual(["Climate Humidity", "Blind", "Bedside left", "Bedroom", "Bedrooms all", "sensor.x"]);
+  expect(["Bedroom Motion Motion", "Bedroom Smoke smoke alarm", "Bedroom no nonsense"].map(of)).toEqual(["Motion", "Smoke alarm", "No nonsense"]);
   expect(nameIn("", entity("", { name: "Bedroom blind" }))).toBe("Bedroom blind");
 });
 

@@ -46,9 +46,9 @@ export function stateText(state: string, domain: string, deviceClass = ""): stri
   return (text[0]?.toUpperCase() ?? "") + text.slice(1);
 }
 
-/** A name without that of its area, which is shown above it. */
+/** A name without that of its area, which is shown above it, and without a word said twice: "Motion" of "Bedroom Motion Motion". */
 export function nameIn(area: string, e: Entity): string {
-  const name = e.name || e.entity_id;
+  const name = (e.name || e.entity_id).replace(/(?<!\S)(\S+)(?: \1)+(?!\S)/gi, "$1");
   const rest = area !== "" && name.toLowerCase().startsWith(`${area.toLowerCase()} `) ? name.slice(area.length + 1).trim() : "";
   return rest === "" ? name : (rest[0]?.toUpperCase() ?? "") + rest.slice(1);
 }
