@@ -45,8 +45,14 @@ type ToolDecl struct {
 	Description  string          `json:"description"`
 	InputSchema  json.RawMessage `json:"input_schema"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
-	Effect       Effect          `json:"effect"`        // empty means write
-	Run          RunBy           `json:"run,omitempty"` // empty: its toolset runs it
+	Effect       Effect          `json:"effect"` // empty means write
+	// Reads says which calls only read although Effect is not read, in words that follow "except", as
+	// in "GET and HEAD". Its toolset then tells the effect of each call. Empty: all calls have Effect.
+	Reads string `json:"reads,omitempty"`
+	// Confirm says that a human confirms each call that does more than read, whatever rules, modes
+	// and hooks allow.
+	Confirm bool  `json:"confirm,omitempty"`
+	Run     RunBy `json:"run,omitempty"` // empty: its toolset runs it
 	// Subject says what a call is about, for rules and for people. Field names of the
 	// input in braces are replaced by their values, as in "{domain}.{service}". Empty:
 	// the input's JSON.

@@ -180,6 +180,22 @@ func (c *credentials) get(s parley.SessionID, t parley.TurnID, name string) (val
 	return value, ok
 }
 
+// forget removes a credential of a turn.
+func (c *credentials) forget(s parley.SessionID, t parley.TurnID, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.of[s][t]
+	if h == nil || h.all[name] == "" {
+		return
+	}
+	next := &heldCredentials{owner: h.owner, since: h.since, all: maps.Clone(h.all)}
+	delete(next.all, name)
+	// It may still be echoed, so it stays out of what is stored until the turn ends.
+	next.all[concealed+string(digestOf(h.all[name]))] = h.all[name]
+	next.added = slices.DeleteFunc(slices.Clone(h.added), func(n string) bool { return n == name })
+	c.set(s, t, next)
+}
+
 // move moves the credentials of one turn to another. With added, it instead copies only those
 // that came with messages while the first turn ran.
 func (c *credentials) move(s parley.SessionID, from, to parley.TurnID, added bool) {

@@ -28,7 +28,10 @@ type readiness struct {
 // prepare asks the toolset whether a call can be made.
 func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, error) {
 	r := seam.Run{
-		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Space: h.r.tools.Space(), Hide: h.hide, Progress: func(string) {},
+		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Space: h.r.tools.Space(), Hide: h.hide, Progress: func(string) {}, Hints: h.hints(),
+	}
+	if d, ok := h.r.box.Decl(r.Name); ok {
+		r.Credential = h.credential(d)
 	}
 	if t := h.State().Turn; t != nil && t.Tool(call) != nil {
 		r.Name = t.Tool(call).Name
@@ -52,7 +55,7 @@ func prepareKey(n int) string { return fmt.Sprintf("prepare#%d", n+1) }
 // prepared makes sure that a human has done what a call needs. It returns [seam.ErrParked] while
 // the human is being asked, and errPrepare if it is not known what the call needs. refusal tells
 // the model why the call is not made.
-func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, ready readiness) (refusal string, err error) {
+func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, ready readiness) (refusal string, err error) {
 	switch {
 	case !h.r.box.Prepares(c.Name):
 		return "", nil
@@ -63,6 +66,11 @@ func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, ready r
 		return "The call was not made: " + sentence(info.Message, info.Hint), nil
 	case ready.needs == nil:
 		return "", nil
+	case ready.needs.Kind == parley.KindCredential: // those that the turn has are no longer valid
+		for _, name := range ready.needs.Credentials {
+			s.e.credentials.forget(s.id, h.r.turn, name)
+		}
+		return h.provided(ctx, s, c, decl)
 	}
 	n := 0
 	for {

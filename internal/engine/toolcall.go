@@ -101,11 +101,14 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked 
 	case missing != "":
 		return refuse(parley.OutcomeError, missing+" The call was not made.")
 	}
-	effect := effectOf(decl)
+	input := s.inputOf(c, decl.WorkspaceOwn)
+	effect := h.r.box.EffectOf(decl, input)
+	if started && decl.Reads != "" {
+		effect = c.Effect // what it was begun as
+	}
 	if effect == parley.EffectIdempotent && started && s.e.o.Now().Sub(c.StartedAt) > time.Duration(decl.KeyTTL) {
 		effect = parley.EffectWrite // its service may no longer remember the key
 	}
-	input := s.inputOf(c, decl.WorkspaceOwn)
 	switch {
 	case started && effect == parley.EffectRead && input == nil:
 		return refuse(parley.OutcomeError, lostInput)
@@ -123,7 +126,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked 
 	}
 	refusal, err := h.provided(ctx, s, c, decl)
 	if err == nil && refusal == "" {
-		refusal, err = h.prepared(ctx, s, c, ready)
+		refusal, err = h.prepared(ctx, s, c, decl, ready)
 	}
 	switch {
 	case err != nil:
@@ -555,10 +558,19 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: h.r.tools.Placed(decl, d.Call.Input), Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
 		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, Space: h.r.tools.Space(), ReadOnly: h.r.readOnly, Direct: h.State().Direct,
+		Hints: h.hints(),
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},
 	}
+}
+
+// hints are those of the turn's message.
+func (h *host) hints() map[string]any {
+	if t := h.State().Turn; t != nil {
+		return t.Request.Hints
+	}
+	return nil
 }
 
 // modes are the session's permission mode and those that it offers.

@@ -61,6 +61,9 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	if v := afterWeb(app, s, w.Decl); rank(v) > rank(verdict) {
 		return v, webSays
 	}
+	if w.Decl.Confirm && w.Effect != parley.EffectRead && rank(verdict) < rank(parley.Confirm) {
+		return parley.Confirm, reason
+	}
 	if w.Guarded && rank(verdict) < rank(parley.Confirm) {
 		return parley.Confirm, guarded
 	}

@@ -23,7 +23,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	}
 	mode := modeOf(app, s)
 	switch {
-	case mode == parley.ModePlan && effect != parley.EffectRead:
+	case mode == parley.ModePlan && effect != parley.EffectRead && d.Reads == "":
 		return parley.Deny, inPlan
 	case s.ReadOnly && d.Edits && effect != parley.EffectRead:
 		return parley.Deny, readOnly
@@ -63,12 +63,18 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	if v := afterWeb(app, s, d); attended && rank(v) > rank(verdict) { // else what is offered would change within the turn
 		verdict, reason = v, webSays
 	}
+	if d.Confirm && effect != parley.EffectRead && rank(verdict) < rank(parley.Confirm) {
+		verdict = parley.Confirm
+	}
 	if verdict == parley.Ask && (mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && d.Edits) {
 		return parley.Allow, ""
 	}
 	granted := func(r parley.Rule) bool {
 		name, _, _ := strings.Cut(r.Tool, "(")
 		return r.Verdict == parley.Allow && named(name, d.Name)
+	}
+	if d.Reads != "" && verdict != parley.Deny {
+		return verdict, reason // some calls can run, also where nobody can be asked about the others
 	}
 	if verdict == parley.Ask && !attended && !slices.ContainsFunc(s.Rules, granted) {
 		return parley.Deny, "it needs a human's permission, and there is nobody to ask"

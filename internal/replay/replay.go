@@ -118,6 +118,7 @@ type toolCall struct {
 
 	asks    []*asking // of the call itself, in order
 	reaches []string
+	effect  parley.Effect        // as it was begun; empty: it was not
 	claim   parley.InteractionID // the last one, of a call that clients ran
 }
 
@@ -223,7 +224,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 			t.tools = append(t.tools, tc)
 		case parley.ToolStarted:
 			if tc := tools[p.Call]; tc != nil {
-				tc.input, tc.reaches = p.Input, p.Reaches
+				tc.input, tc.reaches, tc.effect = p.Input, p.Reaches, p.Effect
 				if p.Claim != nil {
 					tc.claim = p.Claim.Interaction
 				}

@@ -311,6 +311,21 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	return nil, false
 }
 
+// EffectOf implements seam.Effecter: what was recorded of the same call. Only a call that ran has
+// one; another was at most asked for, as a write is.
+func (s *stage) EffectOf(tool string, input json.RawMessage) parley.Effect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != nil {
+		for _, c := range s.turn.tools {
+			if c.name == tool && c.effect != "" && s.ids.same(c.input, input) {
+				return c.effect
+			}
+		}
+	}
+	return parley.EffectWrite
+}
+
 // Words implements seam.Worder: the recorded words for the same call.
 func (s *stage) Words(tool string, input json.RawMessage) string {
 	s.mu.Lock()

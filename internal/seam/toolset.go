@@ -143,6 +143,8 @@ type Run struct {
 	// ReadOnly says that nothing in the workspace may be changed. Calls of tools that only
 	// edit it do not come here then.
 	ReadOnly bool
+	// Hints are those of the turn's message, as its sender wrote them.
+	Hints map[string]any
 	// Direct says that the call was made by itself, in a session of its own. What its caller
 	// did before is in other sessions.
 	Direct bool
@@ -255,13 +257,21 @@ type Reacher interface {
 	Reaches(tool string, input json.RawMessage) (what []string, scoped bool)
 }
 
+// Effecter is a Toolset with tools whose calls differ in their effect, see [parley.ToolDecl.Reads].
+type Effecter interface {
+	// EffectOf returns the effect of a call. Of an input that it does not understand it returns
+	// the strongest, write. It must answer from memory at once: the session is locked.
+	EffectOf(tool string, input json.RawMessage) parley.Effect
+}
+
 // Preparer is a Toolset with calls for which a human must first do something, such as log in at
 // a service.
 type Preparer interface {
 	// Prepare returns what a human must do before the call can be made, or nil. It is called
 	// again after each answer. The call has not begun, and Prepare must not make any part of
 	// it. r holds only what is known at this point. After an error the call is not made; the
-	// error is for the model.
+	// error is for the model. An interaction of kind credential names credentials that the turn
+	// has and that are not valid any more: they are forgotten, and a human is asked for others.
 	Prepare(ctx context.Context, r Run) (*parley.Interaction, error)
 }
 

@@ -224,7 +224,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 		return a
 	case <-ctx.Done():
 	}
-	if t.decl.Effect != parley.EffectRead {
+	if r.Effect != parley.EffectRead {
 		grace := time.NewTimer(b.o.Grace)
 		defer grace.Stop()
 		select {
@@ -238,7 +238,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 		t.abandoned.Add(-1)
 		return <-came
 	}
-	if t.decl.Effect != parley.EffectRead {
+	if r.Effect != parley.EffectRead {
 		b.o.Logger.Warn("tool did not end with its context and is left behind", "tool", r.Name, "call", r.Call)
 	}
 	return answer{err: context.Cause(ctx)}
@@ -246,7 +246,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 
 // classify returns the result of a call that gave no answer.
 func (b *Box) classify(ctx context.Context, t *tool, r seam.Run, a answer, took time.Duration) Result {
-	read := t.decl.Effect == parley.EffectRead
+	read := r.Effect == parley.EffectRead
 	info := parley.ErrorInfo{Code: parley.CodeTool, Message: r.Name + ": " + a.err.Error()}
 	if e, ok := errors.AsType[*parley.Error](a.err); ok {
 		info = parley.Info(e)
@@ -299,7 +299,7 @@ func (b *Box) answered(t *tool, r seam.Run, res parley.ToolResult) Result {
 		res.Outcome = parley.OutcomeOK
 	case parley.OutcomeOK, parley.OutcomeError:
 	default: // a toolset may know that it does not know
-		if res.Outcome != parley.OutcomeUnknown || t.decl.Effect == parley.EffectRead {
+		if res.Outcome != parley.OutcomeUnknown || r.Effect == parley.EffectRead {
 			res.Outcome = parley.OutcomeError
 		}
 	}

@@ -237,7 +237,7 @@ func (b *Box) Decl(name string) (parley.ToolDecl, bool) {
 // that was made for d would do something else. If the tool is missing, Same returns false.
 func (b *Box) Same(d parley.ToolDecl) bool {
 	t := b.tools[d.Name]
-	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect || d.Run != t.decl.Run {
+	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect || d.Reads != t.decl.Reads || d.Run != t.decl.Run {
 		return false
 	}
 	if !slices.EqualFunc(d.Credentials, t.decl.Credentials, func(a, b parley.CredentialDecl) bool {
@@ -315,6 +315,24 @@ func (b *Box) Zone(at time.Time) (z parley.Zone, ok bool) {
 		}
 	}
 	return z, false
+}
+
+// EffectOf returns the effect of a call of a tool that is declared as d, see [seam.Effecter].
+func (b *Box) EffectOf(d parley.ToolDecl, input json.RawMessage) parley.Effect {
+	declared := cmp.Or(d.Effect, parley.EffectWrite)
+	t := b.tools[d.Name]
+	if d.Reads == "" || t == nil || len(input) == 0 {
+		return declared
+	}
+	e, ok := t.set.(seam.Effecter)
+	if !ok {
+		return declared
+	}
+	switch effect := e.EffectOf(d.Name, input); effect {
+	case parley.EffectRead, parley.EffectIdempotent, parley.EffectWrite:
+		return effect
+	}
+	return parley.EffectWrite
 }
 
 // Vet returns an error for a call that certainly has no effect, see [seam.Vetter].

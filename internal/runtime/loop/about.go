@@ -116,6 +116,14 @@ func (g given) replaced(s *parley.Session, d parley.ToolDecl, m seam.ModelInfo) 
 	return verdict == parley.Allow && len(rules) == 0
 }
 
+// except says which calls of a tool only read.
+func except(d parley.ToolDecl) string {
+	if d.Reads == "" {
+		return ""
+	}
+	return " except " + d.Reads
+}
+
 // planning says what to do in plan mode.
 func planning(mode parley.PermissionMode, def parley.AgentDef) string {
 	if mode != parley.ModePlan || !slices.Contains(def.Tools, parley.ToolExitPlan) {
@@ -150,9 +158,9 @@ func (g given) allowed(s *parley.Session, def parley.AgentDef) string {
 			lines = append(lines, d.Name+": not available"+because+". Say so when it is wanted.")
 			continue
 		case verdict == parley.Ask:
-			lines = append(lines, d.Name+": a person is asked before each call"+because+". Ask for no permission yourself.")
+			lines = append(lines, d.Name+": a person is asked before each call"+except(d)+because+". Ask for no permission yourself.")
 		case verdict == parley.Confirm:
-			lines = append(lines, d.Name+": a person confirms each call"+because+". Ask for no permission yourself.")
+			lines = append(lines, d.Name+": a person confirms each call"+except(d)+because+". Ask for no permission yourself.")
 		case d.Effect != parley.EffectRead:
 			lines = append(lines, d.Name+": runs without asking.")
 		}
