@@ -58,6 +58,7 @@ var mayImport = []struct {
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout", "internal/picture"}},
 	{"internal/picture", []string{".", "internal/seam"}},
 	{"internal/login", []string{".", "internal/dial", "internal/vault"}},
+	{"internal/tool/rest", []string{".", "internal/seam", "internal/dial", "internal/httpcall", "internal/strict"}},
 	{"internal/tool/linkedin", []string{".", "internal/seam", "internal/dial", "internal/files", "internal/vault"}},
 	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/nearest", "internal/fair", "internal/files", "internal/checkpoint", "internal/extract", "internal/picture"}},
 	{"internal/model/transport", []string{"."}},

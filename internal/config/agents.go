@@ -159,6 +159,9 @@ func (a *App) models(s Settings, f appFile) {
 		}
 		a.Script = f.Script
 	}
+	if a.Model == "" && f.ModelEnv != "" {
+		a.Model = s.modelOf(f.ModelEnv)
+	}
 	if a.Model == "" {
 		name := s.Models.Default
 		if f.Hosted {

@@ -34,6 +34,7 @@ type appFile struct {
 	Description  string                `yaml:"description"`     // for people, in a sentence or two
 	Runtime      string                `yaml:"runtime"`         // what carries out a turn; default loop
 	Entry        string                `yaml:"entry"`           // the agent that gets the user's message; default: the only agent
+	ModelEnv     string                `yaml:"model_env"`       // variable of the server that names a model of anthropic, or of PROVIDER/, for when Model is empty and that provider is set up; default: none
 	Model        string                `yaml:"model"`           // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
 	Fallbacks    []string              `yaml:"fallbacks"`       // models to call, in this order, when Model does not answer; default: none
 	Hosted       bool                  `yaml:"hosted"`          // with no model named, let the first provider keep the agents if it can; default false
@@ -94,6 +95,7 @@ type toolsFile struct {
 	Command some[commandFile]         `yaml:"command"` // programs that calls run
 	MCP     some[mcpFile]             `yaml:"mcp"`     // MCP servers
 	Web     *webFile                  `yaml:"web"`     // the web: WebFetch and WebSearch
+	REST    *restFile                 `yaml:"rest"`    // a REST API that skills describe: api_request
 	Client  map[string]clientToolFile `yaml:"client"`  // tools that clients of a session run
 	Others  map[string]toolFile       `yaml:",rest"`
 }
@@ -134,12 +136,13 @@ type App struct {
 // Toolset is a toolset to make.
 type Toolset struct {
 	Kind    string            // such as "notion"
-	At      string            // its path in the app's file; for the kinds "http", "openapi", "command", "mcp" and "client"
+	At      string            // its path in the app's file; for the kinds "http", "openapi", "command", "mcp", "rest" and "client"
 	HTTP    *Service          // of kind "http", and of no other
 	API     *API              // of kind "openapi", and of no other
 	Command *Command          // of kind "command", and of no other
 	MCP     *MCPServer        // of kind "mcp", and of no other
 	Web     *Web              // of kind "web", and of no other
+	REST    *REST             // of kind "rest", and of no other
 	Client  []parley.ToolDecl // of kind "client", and of no other
 	Data    Folder
 	URL     string // of its service; "": the toolset's own default

@@ -260,6 +260,7 @@ func (a *App) folders(s Settings, f appFile) {
 	a.commands(f.Tools.Command)
 	a.servers(f.Tools.MCP)
 	a.web(s, f.Tools.Web)
+	a.rest(s, f.Tools.REST)
 	a.clients(f.Tools.Client)
 	a.callers(f.CallerTools)
 }

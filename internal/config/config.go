@@ -267,6 +267,10 @@ type AppSettings struct {
 	// (HOME_ASSISTANT_URL and HOME_ASSISTANT_TOKEN).
 	URL   string `yaml:"url,ref"`
 	Token string `yaml:"token,ref"`
+	// IdentityURL is where the app's API says whose token it is, and Private are addresses of
+	// private networks in which the API may be, both for tools.rest. Default: what the app says.
+	IdentityURL string   `yaml:"identity_url,ref"`
+	Private     []string `yaml:"private"`
 	// AllowActuation lets tools act on the physical world, and
 	// AllowlistedServices names what they may do there, such as switch.turn_off or
 	// light.*. Default: what the app says, which is false for those that come with

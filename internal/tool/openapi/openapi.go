@@ -271,7 +271,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 
 // cut returns the chosen fields of an answer for the model, and keeps the whole as an artifact.
 func (o *operation) cut(r seam.Run, body json.RawMessage) string {
-	part, all := choose(body, o.fields)
+	part, all := httpcall.Choose(body, o.fields)
 	if all {
 		return string(part)
 	}

@@ -25,7 +25,7 @@ type operation struct {
 	base      string // base URL, without a slash at the end
 	args      []argument
 	body      *body // nil: there is none
-	fields    []field
+	fields    []httpcall.Field
 	keyHeader string
 }
 
@@ -167,7 +167,7 @@ func (c *converter) operation(e entry, item *openapi3.PathItem, op *openapi3.Ope
 	}
 	out.decl = declare(e, op, o, json.RawMessage(marshal(input)))
 	var err error
-	out.fields, err = parseFields(o.Fields)
+	out.fields, err = httpcall.ParseFields(o.Fields)
 	return out, err
 }
 
