@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-//go:embed */app.yaml */prompts */data */script.yaml
+//go:embed */app.yaml */prompts */data */script.yaml */.agents
 var files embed.FS
 
 // FS returns the folders, by the apps' names.

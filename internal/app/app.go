@@ -98,6 +98,10 @@ type Mux interface {
 	// show a key then. Where one is needed, the server sends it on to the page login.html, which
 	// asks for path with the key of its user. The page has a list of such paths.
 	Return(path string)
+	// Unlock says that requests to path need no identity. Each message over a connection there names
+	// its sender, and the handler checks it; what it does with one that it did not check must
+	// belong to nobody.
+	Unlock(path string)
 	// Describe adds an operation to /openapi.json; refused are the statuses, beyond those of
 	// every route, with which it may be refused.
 	Describe(op *huma.Operation, refused ...int)
@@ -234,6 +238,9 @@ type Service struct {
 	Changes func(tell func())
 	// Observe sets who is told about events outside.
 	Observe func(tell func(engine.Observation))
+	// Verify tells whose a token is that a client of the app shows; ok is false for one that is not
+	// accepted here. Its user reaches this app only. Nil: the app accepts no tokens of its own.
+	Verify func(ctx context.Context, token string) (who Identity, ok bool, err error)
 	// Meta is what index/meta.json says of what is outside, for apps with live files; nil while
 	// that is not known.
 	Meta func() any

@@ -240,7 +240,7 @@ func joined(scopes []Scope) string {
 // origins.
 func apart(who Identity, app string, own bool) error {
 	switch {
-	case who.App != "" && (!own || who.App != app):
+	case who.App != "" && (own && who.App != app || !own && who.Key != ""):
 		return parley.Errorf(parley.CodeForbidden, "this key opens the page of the app %s at its own address and nothing else", who.App).
 			WithHint("make a key for a user with `parley keys create NAME`")
 	case own && who.Key != "" && who.App == "":

@@ -31,10 +31,11 @@ type Table struct {
 	mux      *http.ServeMux
 	patterns []string
 	open     []string
-	pages    []string         // patterns of pages
-	routes   map[string]route // routes of apps, by path
-	returns  []string         // paths to which other services send browsers
-	details  []string         // paths whose clients look for the message of an error under detail
+	pages    []string               // patterns of pages
+	routes   map[string]route       // routes of apps, by path
+	returns  []string               // paths to which other services send browsers
+	unlocked map[string]func() bool // whether the app is served, by the paths of routes that need no identity then
+	details  []string               // paths whose clients look for the message of an error under detail
 }
 
 // New makes an empty table. The limits apply to the routes of apps.
@@ -93,6 +94,15 @@ func (t *Table) Route(by, method, path string, h http.Handler) (err error) {
 	return nil
 }
 
+// Unlock says that requests to the path of a route need no identity while its app is served: what its
+// clients say later names them.
+func (t *Table) Unlock(path string, served func() bool) {
+	if t.unlocked == nil {
+		t.unlocked = map[string]func() bool{}
+	}
+	t.unlocked[path] = served
+}
+
 // Detail says that clients of a path look for the message of an error under detail.
 func (t *Table) Detail(path string) { t.details = append(t.details, path) }
 
@@ -136,8 +146,16 @@ func (o route) methods() []string { return slices.Sorted(maps.Keys(o.handlers)) 
 // Patterns returns all patterns.
 func (t *Table) Patterns() []string { return slices.Clone(t.patterns) }
 
-// Public returns the patterns that need no identity.
-func (t *Table) Public() []string { return slices.Clone(t.open) }
+// Public returns the patterns that need no identity now.
+func (t *Table) Public() []string {
+	list := slices.Clone(t.open)
+	for _, path := range slices.Sorted(maps.Keys(t.unlocked)) {
+		if t.unlocked[path]() {
+			list = append(list, path)
+		}
+	}
+	return list
+}
 
 // Owner returns the app that brings the route at a path, and the route's methods. The method ""
 // stands for all others.
@@ -154,7 +172,11 @@ func (t *Table) At(r *http.Request) string {
 
 // IsOpen reports whether a request needs no identity.
 func (t *Table) IsOpen(r *http.Request) bool {
-	return slices.Contains(t.open, t.At(r)) || t.Returns(r)
+	at := t.At(r)
+	if served := t.unlocked[at]; served != nil && served() {
+		return true
+	}
+	return slices.Contains(t.open, at) || t.Returns(r)
 }
 
 // Return says that another service sends browsers to path, after a login there. Such a browser shows

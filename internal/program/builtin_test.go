@@ -4,12 +4,13 @@ import (
 	"github.com/parley-server/parley/apps"
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/apps/leads"
 	"github.com/parley-server/parley/apps/notes"
 	"github.com/parley-server/parley/internal/app"
 )
 
 // stock are the parts of cmd/parley.
-var stock = []app.Part{app.App{Folders: apps.FS()}, chaos.App(), home.App(), notes.App()}
+var stock = []app.Part{app.App{Folders: apps.FS()}, chaos.App(), home.App(), leads.App(), notes.App()}
 
 func builtin() *kit { return kitOf(stock...) }
 

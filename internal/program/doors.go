@@ -159,6 +159,10 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 			m.noApp(w, r, name)
 			return
 		}
+		if only := auth.App(r.Context()); only != "" && only != name {
+			api.WriteError(w, beyond(only))
+			return
+		}
 		h.ServeHTTP(w, r)
 	}))
 	if _, ok := h.(app.Detailed); ok {
@@ -172,6 +176,12 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 
 // Return implements [app.Mux].
 func (m *mounted) Return(path string) { m.t.Return(path) }
+
+// Unlock implements [app.Mux].
+func (m *mounted) Unlock(path string) {
+	owner := m.owner
+	m.t.Unlock(path, func() bool { return m.d.roll.has(owner) })
+}
 
 // Describe implements [app.Mux].
 func (m *mounted) Describe(op *huma.Operation, refused ...int) {

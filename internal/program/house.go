@@ -91,6 +91,7 @@ type plan struct {
 	meta     func() any                // of index/meta.json; nil: there is none
 	folder   *datafolder.Folder        // the data folder, once this process has taken it
 	own      *lock                     // of the data folder
+	accepted sync.Map                  // the function that verifies the tokens that an app accepts, by the app's name
 	latest   sync.Map                  // the current version of each app, by name
 	pageURL  func(app string) string   // where the page of an app is that brings one; nil: nowhere
 	kill     func()                    // of a demo: ends the process without warning, and starts it again
@@ -362,7 +363,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = h.close(ctx, 0)
 		return nil, err
 	}
-	for _, list := range p.opened {
+	for name, list := range p.opened {
+		p.accepts(name, list)
 		for _, s := range list {
 			s.start(h)
 		}

@@ -34,6 +34,7 @@ type entrance struct {
 	supervisor netip.Addr
 	keys       *auth.Keys
 	issuers    *auth.Issuers // nil: tokens are not accepted
+	apps       auth.Verifier // tokens that apps accept from their own clients; nil: there are none
 	notices    []string      // what everybody should know
 }
 
@@ -120,6 +121,9 @@ func (l *entrance) doorOptions(own ownOf) auth.Options {
 	if l.issuers != nil {
 		verifiers = append(verifiers, l.issuers)
 	}
+	if l.apps != nil {
+		verifiers = append(verifiers, l.apps)
+	}
 	return auth.Options{Mode: l.mode, Supervisor: l.supervisor, Verifiers: verifiers, Own: own}
 }
 
@@ -173,6 +177,10 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 	doors := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if app, own := o.Own(r); own {
 			h.own.serve(w, r, app)
+			return
+		}
+		if err := h.within(r); err != nil {
+			api.WriteError(w, err)
 			return
 		}
 		h.table.ServeHTTP(w, r)

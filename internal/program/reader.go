@@ -379,6 +379,7 @@ func (r *reader) serve(a *config.App) (err error) {
 		}
 	}
 	p.opened[a.Name] = sets
+	p.accepts(a.Name, sets)
 	r.shows(a.Name, sets)
 	p.all = slices.DeleteFunc(p.all, func(o *opened) bool { return o.closed() })
 	r.h.roll.put(a.Name, newMCPServer(resolved, r.h.deps))

@@ -108,7 +108,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return usage(err)
 	}
-	who.issuers, p.keys = p.issuers, who.keys
+	who.issuers, who.apps, p.keys = p.issuers, tokens{p}, who.keys
 	own, err := lockForServer(ctx, s.Data, command, func(h holder) {
 		log.Warn("the data folder is in use; the server starts when it is free", "by", h.String(), "within", inUseWithin)
 	})

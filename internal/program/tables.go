@@ -47,6 +47,7 @@ var toolsets = map[string]app.Open{
 	"http":    newWebhook,
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
+	"rest":    newREST,
 	"plan":    func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints, Requested: d.Touching})}, nil
