@@ -259,7 +259,7 @@ func TestCut(t *testing.T) {
 	}
 	tools := newTools(t, rest.Options{BaseURLs: []string{a.URL}})
 	for input, want := range map[string]string{
-		`{"method":"GET","path":"/l"}`:                                               whole,
+		`{"method":"GET","path":"/l"}`: whole,
 		`{"method":"GET","path":"/l","fields":["items[].name","total"],"entries":2}`: `{"items":[{"name":"A"},{"name":"B"}],"total":3}` + "\n[the answer has 1 more entries; the whole, 114 bytes, is in the artifact api_request-call-1.json]",
 		`{"method":"GET","path":"/l","fields":["total"]}`:                            `{"total":3}` + "\n[the answer has more fields; the whole, 114 bytes, is in the artifact api_request-call-1.json]",
 		`{"method":"GET","path":"/l","entries":3}`:                                   whole,
