@@ -373,7 +373,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 	if resp.StatusCode/100 == 3 && r.Effect == parley.EffectRead {
 		return res, parley.Errorf(parley.CodeTool, "%w; redirects are not followed", httpcall.Unclear(resp))
 	}
-	res, body, err := httpcall.Answer(r, resp, t.o.Clean)
+	res, body, err := httpcall.Answer(ctx, r, resp, t.o.Clean)
 	switch {
 	case err != nil || res.Outcome != parley.OutcomeOK:
 	case in.Method == http.MethodHead:
