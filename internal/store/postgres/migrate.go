@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/store/rule"
 )
 
 // migrations are numbered from 0001 without gaps and never change once released.
@@ -32,7 +33,7 @@ const migrateTimeout = 5 * time.Minute
 // migrate applies the migrations that the schema lacks, in one transaction together with
 // the new version number. It says so before it begins with a schema that holds something. The lock ends with the transaction, so a process that died does
 // not hold it.
-func migrate(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig, still bool, log *slog.Logger) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) erro
 	}
 	defer drop(c)
 	// Most starts have nothing to migrate and need neither the lock nor privileges.
-	if have, err := version(ctx, c, len(names)); err != nil || have == len(names) {
+	if have, err := version(ctx, c, len(names), still); err != nil || have == len(names) {
 		return err
 	}
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -56,7 +57,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) erro
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
 			return err
 		}
-		have, err := version(ctx, tx, len(names))
+		have, err := version(ctx, tx, len(names), still)
 		if err != nil {
 			return err
 		}
@@ -91,18 +92,22 @@ type querier interface {
 }
 
 // version returns the schema's version, or 0 if there is no schema. It refuses a schema
-// that is newer than this Parley, or that belongs to another program.
-func version(ctx context.Context, q querier, known int) (have int, err error) {
-	var schema, table bool
+// that is newer than this Parley, or that belongs to another program, or, unless it is still,
+// one into which a copy is incomplete.
+func version(ctx context.Context, q querier, known int, still bool) (have int, err error) {
+	var schema, table, copying bool
 	// to_regclass is not used: it answers from a cache that misses a schema created while
 	// we waited for the lock.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'parley'),
-		EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relname = 'schema')`).Scan(&schema, &table)
+		EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relname = 'schema'),
+		(`+isCopying+`)`).Scan(&schema, &table, &copying)
 	switch {
 	case err != nil || !schema:
 		return 0, err
 	case !table:
 		return 0, parley.Errorf(parley.CodeInvalid, "the database has a schema named parley that belongs to another program").WithHint("choose another database")
+	case copying && !still:
+		return 0, rule.Incomplete()
 	}
 	if err := q.QueryRow(ctx, `SELECT version FROM parley.schema`).Scan(&have); err != nil {
 		return 0, err

@@ -79,6 +79,9 @@ type Options struct {
 	// database, by the value of its Sole. It is called every 5 s. Nil: a start is refused
 	// after the first 5 s.
 	Await func(holder string) bool
+	// Still opens it for a copy: also while one into it is incomplete. Nothing is removed
+	// in the background.
+	Still bool
 
 	tracer   pgx.QueryTracer
 	soleWait time.Duration // 0 means soleWait
@@ -123,7 +126,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, config.ConnConfig, o.Logger); err != nil {
+	if err := migrate(ctx, config.ConnConfig, o.Still, o.Logger); err != nil {
 		return nil, outside(err)
 	}
 	var own *sole
@@ -142,7 +145,9 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	s := &Store{config: config, pool: pool, now: o.Now, log: o.Logger, w: newWriter(config.ConnConfig, o.Logger), sole: own, stop: make(chan struct{})}
 	s.w.refuse = own.lostIt
 	s.done.Go(s.w.run)
-	s.done.Go(func() { rule.Collect(s.stop, s.log, s.collect) })
+	if !o.Still {
+		s.done.Go(func() { rule.Collect(s.stop, s.log, s.collect) })
+	}
 	return s, nil
 }
 

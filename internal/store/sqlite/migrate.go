@@ -14,6 +14,7 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/store/rule"
 )
 
 // migrations are numbered from 0001 without gaps and never change once
@@ -28,17 +29,17 @@ const application = 0x50726c79
 // migrate applies the migrations that the file lacks, in one transaction. It says so before
 // it begins with a file that holds something. The version is
 // kept in the file's header (PRAGMA user_version), which is part of the transaction.
-func migrate(c *conn, log *slog.Logger) error {
+func migrate(c *conn, still bool, log *slog.Logger) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
 	slices.Sort(names)
 	return c.transact(func(c *conn) error {
-		have, app, tables := 0, 0, 0
-		err := c.rows("SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)",
+		have, app, tables, copying := 0, 0, 0, false
+		err := c.rows("SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema), EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '"+rule.CopyTable+"')",
 			func(s *zombie.Stmt) error {
-				have, app, tables = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
+				have, app, tables, copying = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2), s.ColumnBool(3)
 				return nil
 			})
 		switch {
@@ -49,6 +50,8 @@ func migrate(c *conn, log *slog.Logger) error {
 		case have > len(names):
 			return parley.Errorf(parley.CodeUpgradeRequired, "the database has schema version %d, and this Parley knows versions up to %d", have, len(names)).
 				WithHint("start the version of Parley that wrote it, or a newer one; older versions cannot read it")
+		case copying && !still:
+			return rule.Incomplete()
 		}
 		if 0 < have && have < len(names) {
 			log.Info("the database is migrated; one with long logs takes a while", "from", have, "to", len(names))

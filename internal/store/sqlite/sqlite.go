@@ -71,6 +71,9 @@ type Options struct {
 	Guard func() error
 	// Beside names folders in dir that only a server with a database fills.
 	Beside []string
+	// Still opens it for a copy: also while one into it is incomplete. Nothing is removed
+	// in the background.
+	Still bool
 }
 
 // Store is a seam.Store.
@@ -119,7 +122,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, outside(path, err)
 	}
-	if err := setUp(c, o.Logger); err != nil {
+	if err := setUp(c, o.Still, o.Logger); err != nil {
 		return nil, errors.Join(outside(path, err), c.close())
 	}
 	at, err := seen(dir, path, o.Guard)
@@ -134,11 +137,13 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		s.slots <- struct{}{}
 	}
 	s.done.Go(s.w.run)
-	s.done.Go(func() { rule.Collect(s.stop, s.log, s.collect) })
+	if !o.Still {
+		s.done.Go(func() { rule.Collect(s.stop, s.log, s.collect) })
+	}
 	return s, nil
 }
 
-func setUp(c *conn, log *slog.Logger) error {
+func setUp(c *conn, still bool, log *slog.Logger) error {
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
@@ -154,7 +159,7 @@ func setUp(c *conn, log *slog.Logger) error {
 			return err
 		}
 	}
-	if err := migrate(c, log); err != nil {
+	if err := migrate(c, still, log); err != nil {
 		return err
 	}
 	// A read-only file opens without an error.
