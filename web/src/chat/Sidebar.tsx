@@ -113,7 +113,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
           onConfirm={() => void chat.remove(deleting.id)}
           onClose={() => setDeleting(undefined)}
         >
-          “<bdi>{oneLine(deleting.name, 120)}</bdi>” is deleted {where}. This cannot be undone.
+          “<bdi>{oneLine(deleting.name, 120)}</bdi>” will be deleted {where}. This cannot be undone.
         </Confirm>
       )}
     </>

@@ -160,7 +160,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
         // after they began, whatever a clock said that was set meanwhile.
         const cut = [...open].filter(([, b]) => !isWait(b.kind));
         const died = Math.max(diedAt(e), ...cut.map(([, b]) => b.from));
-        for (const [key] of cut) end(key, e, { to: died, failed: true, note: "cut by the end of the server" });
+        for (const [key] of cut) end(key, e, { to: died, failed: true, note: "cut off when the server stopped" });
         begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason, from: died });
         break;
       }

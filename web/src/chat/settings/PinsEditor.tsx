@@ -40,7 +40,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
           void save();
         }}
       >
-        <p className="text-text-muted">Pins are part of every prompt of this conversation, however long it gets.</p>
+        <p className="text-text-muted">The agent reads pins with every message of this conversation, however long it gets.</p>
         {rows.length > 0 && (
           <ul className="flex flex-col gap-3">
             {rows.map((r, i) => (
@@ -69,7 +69,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
                   value={r.text}
                   rows={2}
                   maxLength={limits.pin / 4 - 80 /* a character has up to four bytes, and the label has 80 */}
-                  placeholder={hint}
+                  placeholder={`For example: ${hint}`}
                   onChange={(e) => change(r.key, { text: e.currentTarget.value })}
                   className="w-full resize-y rounded-lg border border-border bg-bg px-2.5 py-1.5"
                 />

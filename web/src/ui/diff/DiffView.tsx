@@ -30,15 +30,16 @@ export default function DiffView({ diff, name }: Props) {
   }, []);
   const both = wide && diff.added > 0 && diff.removed > 0;
   const rows = useMemo(() => (both ? besideRows(diff, drawn) : rowsOf(diff, drawn)), [diff, both, drawn]);
+  const numbered = useMemo(() => diff.hunks.some((h) => h.lines.some((l) => l.before !== undefined || l.after !== undefined)), [diff]);
   const all = diff.hunks.reduce((sum, h) => sum + h.lines.length, 0);
   return (
     <div ref={box} data-diff={both ? "beside" : "unified"}>
       {rows.length === 0 ? (
         <p className="px-3.5 py-2.5 text-text-muted">Nothing differs.</p>
       ) : (
-        <table className="diff w-full table-fixed border-collapse font-mono text-xs leading-5 text-text-primary">
+        <table className={`${numbered ? "" : "diff-bare"} diff w-full table-fixed border-collapse font-mono text-xs leading-5 text-text-primary`}>
           <caption className="sr-only">{`Changes of ${name}: ${lines(diff.added)} added, ${lines(diff.removed)} removed`}</caption>
-          <colgroup>{both ? [0, 1, 2, 3].map((i) => <col key={i} className={i % 2 ? "" : "w-12"} />) : [<col key="b" className="w-10 max-sm:w-0" />, <col key="a" className="w-10" />, <col key="t" />]}</colgroup>
+          <colgroup>{both ? [0, 1, 2, 3].map((i) => <col key={i} className={i % 2 ? "" : numbered ? "w-12" : "w-2"} />) : [<col key="b" className={numbered ? "w-10 max-sm:w-0" : "w-0"} />, <col key="a" className={numbered ? "w-10" : "w-2"} />, <col key="t" />]}</colgroup>
           <tbody>{rows}</tbody>
         </table>
       )}

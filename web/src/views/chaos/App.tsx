@@ -5,6 +5,7 @@ import { Frame } from "../../chat/Frame.tsx";
 import { Sidebar } from "../../chat/Sidebar.tsx";
 import { awaitedIn } from "../../session/inbox.ts";
 import type { Chaos } from "./state.ts";
+import { shown } from "./storage.ts";
 
 export function App({ chaos }: { chaos: Chaos }) {
   return <Frame sidebar={(props) => <Sessions chaos={chaos} {...props} />} />;
@@ -18,7 +19,7 @@ function Sessions({ chaos, ...props }: { chaos: Chaos; onChosen(): void; onClose
     () =>
       sessions.map((s) => {
         const { server, title } = known[s.id] ?? {};
-        return { id: s.id, name: title || s.preview, time: s.createdAt, waits: rows && awaitedIn(rows, server) };
+        return { id: s.id, name: title || shown(s.preview), time: s.createdAt, waits: rows && awaitedIn(rows, server) };
       }),
     [sessions, known, rows],
   );

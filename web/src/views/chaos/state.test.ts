@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createClient } from "../../api/client.ts";
 import { FakeParley } from "../../testing/fake.ts";
 import { Chaos } from "./state.ts";
-import { sessionsKey, type Session } from "./storage.ts";
+import { previewOf, sessionsKey, shown, type Session } from "./storage.ts";
 
 /** A localStorage with room for a given number of characters. */
 class Memory implements Storage {
@@ -376,4 +376,9 @@ describe("Chaos", () => {
     expect(opened(chaos).phase).toBe("local");
     expect(shown(chaos)).toEqual([["here?", "completed", "yes"]]);
   });
+});
+
+test("a preview that was cut says so", () => {
+  expect(shown(previewOf("What is the  latest?"))).toBe("What is the latest?");
+  expect(shown(previewOf("I'm starting on the login system. What's the final spec?"))).toBe("I'm starting on the login system. What's…");
 });

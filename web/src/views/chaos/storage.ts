@@ -91,9 +91,14 @@ export function saveKnown(storage: Storage, known: Record<string, Known>): void 
   }
 }
 
+const previewLength = 40;
+
+/** A preview as it is shown: one that was cut says so. */
+export const shown = (preview: string): string => ([...preview].length < previewLength ? preview : `${preview}…`);
+
 export function previewOf(text: string): string {
   const line = text.trim().replace(/\s+/g, " ");
-  return [...line].slice(0, 40).join("");
+  return [...line].slice(0, previewLength).join("");
 }
 
 /** The exchanges in the format of the list. */
