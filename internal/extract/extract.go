@@ -7,8 +7,9 @@
 // process, and further calls wait.
 //
 // The first call compiles the parser, which takes a few seconds of processor time and about 400 MB
-// for that moment. A process that reads no document does not do it. A call that has waited maxStart
-// for it fails as unavailable; the compiling goes on.
+// for that moment, or reads it from a folder where an earlier process has kept it (see [Cache]), which
+// takes a tenth of a second. A process that reads no document does neither. A call that has waited
+// maxStart for it fails as unavailable; the compiling goes on.
 //
 // An error's message is for the model: the document is encrypted, damaged, or too large.
 package extract
@@ -31,6 +32,9 @@ const (
 	maxAtOnce = 2
 	maxStart  = 20 * time.Second // that a call waits for the compiling: less than its tool may take
 )
+
+// Longest is how long a call of [PDF] takes at most, without what it waits for other documents.
+const Longest = maxStart + maxTime
 
 // Options say what to read of a document.
 type Options struct {

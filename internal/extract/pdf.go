@@ -47,16 +47,9 @@ func compiled(ctx context.Context) (pdfium.Pool, error) {
 	compileOnce.Do(func() {
 		go func() {
 			defer close(compileDone)
-			sandboxes, errCompile = webassembly.Init(webassembly.Config{
-				Context:  experimental.WithCompilationWorkers(context.Background(), runtime.GOMAXPROCS(0)),
-				MaxTotal: maxAtOnce, // none is kept: each document has a new one
-				FSConfig: wazero.NewFSConfig(),
-				Stdout:   io.Discard,
-				Stderr:   io.Discard,
-				RuntimeConfig: wazero.NewRuntimeConfig().
-					WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling).
-					WithMemoryLimitPages(maxMemory >> 16).
-					WithCloseOnContextDone(true),
+			errCompile = cached(cacheFolder(), func(c wazero.CompilationCache) (err error) {
+				sandboxes, err = initParser(c)
+				return err
 			})
 		}()
 	})
@@ -69,6 +62,24 @@ func compiled(ctx context.Context) (pdfium.Pool, error) {
 		return nil, parley.Errorf(parley.CodeUnavailable, "PDFs cannot be read on this machine: %w", errCompile)
 	}
 	return sandboxes, nil
+}
+
+func initParser(c wazero.CompilationCache) (pdfium.Pool, error) {
+	rc := wazero.NewRuntimeConfig().
+		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling).
+		WithMemoryLimitPages(maxMemory >> 16).
+		WithCloseOnContextDone(true)
+	if c != nil {
+		rc = rc.WithCompilationCache(c)
+	}
+	return webassembly.Init(webassembly.Config{
+		Context:       experimental.WithCompilationWorkers(context.Background(), runtime.GOMAXPROCS(0)),
+		MaxTotal:      maxAtOnce, // none is kept: each document has a new one
+		FSConfig:      wazero.NewFSConfig(),
+		Stdout:        io.Discard,
+		Stderr:        io.Discard,
+		RuntimeConfig: rc,
+	})
 }
 
 // read reads pages in a sandbox. What it returns besides an error was read before that.

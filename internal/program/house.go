@@ -27,6 +27,8 @@ import (
 	"github.com/parley-server/parley/internal/doors"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/extract"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/mcpserver"
@@ -97,6 +99,7 @@ type plan struct {
 	kill     func()                    // of a demo: ends the process without warning, and starts it again
 	vault    atomic.Pointer[vault.Vault]
 	checks   atomic.Pointer[checkpoint.Store]
+	large    *fair.Turns              // of calls that hold a large file
 	logins   *login.Logins            // of users at other services
 	issuers  *auth.Issuers            // of users' tokens; nil: there are none
 	keys     *auth.Keys               // of the entrance; nil: they are not open yet
@@ -124,7 +127,7 @@ func (k *kit) planFor(s config.Settings, inspect bool, log *slog.Logger) (made *
 	}
 	p := &plan{
 		kit: k, settings: s, inspect: inspect, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, unknown: map[string][]string{}, opened: map[string][]*opened{},
-		off: map[string]string{}, broken: map[string]broken{},
+		off: map[string]string{}, broken: map[string]broken{}, large: workspacetools.NewTurns(),
 	}
 	p.logins = login.New(login.Options{Vault: p.vault.Load, Base: p.base, Logger: log})
 	if p.disabled, err = s.Disabled(k.folders); err != nil {
@@ -167,6 +170,8 @@ func (p *plan) close() {
 // took says that this process has the data folder now.
 func (p *plan) took(own *lock) {
 	p.own, p.folder = own, datafolder.New(p.settings.Data, own.held)
+	folder := p.folder
+	extract.Cache(func() (string, error) { return folder.Path("cache", "pdf"), folder.Make("cache", "pdf") })
 }
 
 // there reports whether the data folder went away after it was taken.
@@ -193,7 +198,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load, Checkpoints: p.checks.Load, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, LargeFiles: p.large, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
 		})
 		if err != nil {
 			return list, err
