@@ -50,7 +50,7 @@ var toolsets = map[string]app.Open{
 	"rest":    newREST,
 	"plan":    func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
-		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints, Requested: d.Touching})}, nil
+		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints, Requested: d.Touching, Turns: d.LargeFiles})}, nil
 	},
 	"linkedin": newLinkedIn,
 	"web":      newWeb,

@@ -27,6 +27,13 @@ func (t *Toolset) current(ctx context.Context, r seam.Run, tree files.Tree, name
 	case err != nil:
 		return nil, "", err
 	}
+	info, err := tree.Stat(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if info.Mode.Perm()&0o222 == 0 {
+		return nil, "", parley.Errorf(parley.CodeForbidden, "%s is read-only (its mode is %04o)", name, info.Mode.Perm()).WithHint("somebody wanted it to stay as it is; ask the user before anything is done about that")
+	}
 	was = files.VersionOf(body)
 	seen, ok, err := t.seen(ctx, r, name)
 	switch {

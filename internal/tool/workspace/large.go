@@ -18,8 +18,9 @@ import (
 // makes of it in memory, and a user may have hundreds of calls under way.
 const largeFile = 256 << 10
 
-// newTurns is for the calls of all users that search, or hold a large file.
-func newTurns() *fair.Turns { return &fair.Turns{Slots: 4, Each: 2, Queued: 100} }
+// NewTurns is for the calls of all users that search, or hold a large file. The toolsets of a process
+// share one.
+func NewTurns() *fair.Turns { return &fair.Turns{Slots: 4, Each: 2, Queued: 100} }
 
 // turn waits until a call may hold what it needs, and returns what ends that.
 func (t *Toolset) turn(ctx context.Context, r seam.Run, tree files.Tree) (leave func(), err error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -61,6 +62,37 @@ func TestLargeFilesTakeTurns(t *testing.T) {
 			read("ana", "small.md")
 		}
 		held(8, "and five small ones")
+		close(gate)
+		calls.Wait()
+	})
+}
+
+// TestToolsetsTakeTurns: the toolsets of a server, one for each app and version of it, share the turns.
+func TestToolsetsTakeTurns(t *testing.T) {
+	d := newDesk(t, map[string]string{"large.md": strings.Repeat("line\n", 100_000)})
+	d.ok("Read", in{"file_path": "large.md"})
+	synctest.Test(t, func(t *testing.T) {
+		var holding atomic.Int32
+		gate := make(chan struct{})
+		turns := workspace.NewTurns()
+		var calls sync.WaitGroup
+		for range 6 {
+			tools := workspace.New(workspace.Options{NoRipgrep: true, Turns: turns, Checkpoints: func() *checkpoint.Store {
+				holding.Add(1)
+				<-gate
+				return d.checks
+			}})
+			r := d.call("Read", in{"file_path": "large.md"})
+			calls.Go(func() {
+				if res, err := tools.Run(t.Context(), r); err != nil || res.Outcome == parley.OutcomeError {
+					t.Errorf("%v %s", err, res.Output)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := holding.Load(); n != 2 {
+			t.Errorf("%d calls of one user hold a large file, want 2", n)
+		}
 		close(gate)
 		calls.Wait()
 	})

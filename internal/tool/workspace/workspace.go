@@ -15,6 +15,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/checkpoint"
+	"github.com/parley-server/parley/internal/extract"
 	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/seam"
@@ -37,6 +39,9 @@ type Options struct {
 	Checkpoints func() *checkpoint.Store // asked for each call
 	Now         func() time.Time         // nil: time.Now
 	NoRipgrep   bool                     // Grep does not use rg, also if it is there
+	// Turns limits the calls that search or hold a large file, see [NewTurns]. Nil: the toolset has
+	// its own.
+	Turns *fair.Turns
 	// Requested is told of each call that looks at files or changes them, see [seam.Informed]. Nil:
 	// nobody is.
 	Requested func(ctx context.Context, r seam.Run)
@@ -65,7 +70,7 @@ func New(o Options) *Toolset {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	t := &Toolset{o: o, turns: newTurns(), running: map[parley.CallID]bool{}}
+	t := &Toolset{o: o, turns: cmp.Or(o.Turns, NewTurns()), running: map[parley.CallID]bool{}}
 	if !o.NoRipgrep {
 		t.rg = findRipgrep()
 	}
@@ -75,7 +80,7 @@ func New(o Options) *Toolset {
 //go:embed descriptions/*.md schemas/*.json
 var texts embed.FS
 
-// timeout is longer than the largest file takes on a slow disk.
+// timeout is longer than the largest file takes on a slow disk. Read has what a PDF may take besides.
 const timeout = parley.Duration(30 * time.Second)
 
 // decl declares a tool. What it does is in descriptions, its input in schemas.
@@ -103,7 +108,7 @@ func decl(name, path string, effect parley.Effect) parley.ToolDecl {
 // Tools implements seam.Toolset.
 func (*Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 	read := decl("Read", "file_path", parley.EffectRead)
-	read.OutputLimit = 128 << 10
+	read.OutputLimit, read.Timeout = 128<<10, timeout+parley.Duration(extract.Longest)
 	grep, glob := decl("Grep", "path", parley.EffectRead), decl("Glob", "path", parley.EffectRead)
 	grep.Subject, glob.Subject = "{path}", "{path}"
 	return []parley.ToolDecl{

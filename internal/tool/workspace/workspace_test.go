@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/datafolder"
+	"github.com/parley-server/parley/internal/extract"
 	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/tool/workspace"
@@ -447,6 +448,38 @@ func TestImage(t *testing.T) {
 	}
 	if d.kept != nil {
 		t.Errorf("kept %+v", d.kept)
+	}
+}
+
+// TestReadOnlyFile: a file that nobody may write is refused, and stays as it is.
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, map[string]string{"a.md": "one\n", "n.ipynb": `{"cells":[],"metadata":{},"nbformat":4,"nbformat_minor":5}`})
+	for _, name := range []string{"a.md", "n.ipynb"} {
+		d.ok("Read", in{"file_path": name})
+		if err := os.Chmod(filepath.Join(d.dir, name), 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.refused("Edit", in{"file_path": "a.md", "old_string": "one", "new_string": "two"}, "a.md is read-only (its mode is 0444)")
+	d.refused("Write", in{"file_path": "a.md", "content": "two"}, "read-only")
+	d.refused("NotebookEdit", in{"notebook_path": "n.ipynb", "new_source": "x", "cell_type": "code", "edit_mode": "insert"}, "read-only")
+	d.has("a.md", "one\n")
+	if err := os.Chmod(filepath.Join(d.dir, "a.md"), 0o464); err != nil { // its group may
+		t.Fatal(err)
+	}
+	d.ok("Edit", in{"file_path": "a.md", "old_string": "one", "new_string": "two"})
+	if info, err := os.Stat(filepath.Join(d.dir, "a.md")); err != nil || info.Mode().Perm() != 0o464 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestReadOutlastsAPDF: Read may take longer than a PDF does.
+func TestReadOutlastsAPDF(t *testing.T) {
+	t.Parallel()
+	tools, err := workspace.New(workspace.Options{}).Tools(t.Context())
+	if err != nil || tools[0].Name != "Read" || time.Duration(tools[0].Timeout) <= extract.Longest {
+		t.Errorf("%s may take %v, a PDF %s; %v", tools[0].Name, tools[0].Timeout, extract.Longest, err)
 	}
 }
 
