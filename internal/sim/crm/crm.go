@@ -165,11 +165,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(s.describe)
 		return
-	case s.proxied(r.URL.Path):
+	case proxied(r.URL.Path):
 		s.forward(w, r)
 		return
 	case !strings.HasPrefix(r.URL.Path, "/api/"):
-		page.ServeHTTP(w, r)
+		s.shown(w, r)
 		return
 	}
 	if o := r.Header.Get("X-HTTP-Method-Override"); o != "" {
