@@ -11,7 +11,8 @@
 // that is not served has the status 404, and asks the server why. The
 // pages name their files relative to themselves, so they work below any prefix
 // that a proxy adds. Hashed files are cached for good, pages are asked for
-// again each time, and text is sent as it was compressed at build time. Every
+// again each time, and text is sent as it was compressed at build time. Pages of
+// other origins may load "/sidecar.js", and nothing else. Every
 // response carries a content security policy under which only our own scripts,
 // styles and fonts load and only our own server is spoken to.
 //
@@ -82,6 +83,7 @@ func New(fsys fs.FS, looks Looks) *Site {
 const (
 	appPage   = "app.html"
 	loginPage = "login.html"
+	sidecar   = "sidecar.js" // the panel for pages of others
 	noTitle   = "<title>Parley</title>"
 	noLogo    = `type="image/svg+xml" href="./favicon.svg"`
 )
@@ -294,9 +296,12 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, body 
 func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
 	h := w.Header()
 	h.Set("Content-Type", contentType(name))
-	if strings.HasPrefix(name, "assets/") {
+	switch {
+	case strings.HasPrefix(name, "assets/"):
 		h.Set("Cache-Control", "public, max-age=31536000, immutable") // the name changes with the content
-	} else {
+	case name == sidecar:
+		forPages(h)
+	default:
 		h.Set("Cache-Control", "no-cache") // kept, but asked about each time
 	}
 	sent, etag := name, s.files[name].etag
@@ -329,6 +334,14 @@ func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
 	if r.Method == http.MethodGet {
 		_, _ = io.Copy(w, f) // if the client has gone, there is no one to send an error to
 	}
+}
+
+// forPages sets the headers of a file that pages of other origins load. It holds nobody's data. A page
+// shows it without a request for five minutes, so that it does not wait for it on each of its own pages.
+func forPages(h http.Header) {
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Set("Access-Control-Allow-Origin", "*") // for tags with an integrity or crossorigin attribute
+	h.Set("Cache-Control", "public, max-age=300, stale-while-revalidate=86400")
 }
 
 // Accepts reports whether an Accept-Encoding header allows coding

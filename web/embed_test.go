@@ -27,6 +27,7 @@ func built() fstest.MapFS {
 		"app.html":              {Data: []byte(`<title>Parley</title> type="image/svg+xml" href="./favicon.svg"`)},
 		"favicon.svg":           {Data: []byte("icon")},
 		"theme.js":              {Data: []byte("theme")},
+		"sidecar.js":            {Data: []byte("panel")},
 		"assets/chaos-1a2b.js":  {Data: []byte("script")},
 		"assets/inter-9z.woff2": {Data: []byte("font")},
 	}
@@ -108,6 +109,36 @@ func TestHandler(t *testing.T) {
 				t.Errorf("GET %s (-want +got):\n%s", c.path, diff)
 			}
 		})
+	}
+}
+
+// TestHandler_sidecar: pages of other origins may load the panel's script, and nothing else.
+func TestHandler_sidecar(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string][3]string{
+		"/sidecar.js": {"cross-origin", "*", "public, max-age=300, stale-while-revalidate=86400"},
+		"/theme.js":   {"same-origin", "", "no-cache"},
+	} {
+		_, h := get(t, built(), http.MethodGet, path)
+		got := [3]string{h.Get("Cross-Origin-Resource-Policy"), h.Get("Access-Control-Allow-Origin"), h.Get("Cache-Control")}
+		if got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestSidecar_size: what a page of others has to load for the panel, compressed.
+func TestSidecar_size(t *testing.T) {
+	t.Parallel()
+	const most = 120_000
+	for _, name := range []string{"sidecar.js.br", "sidecar.js.gz"} {
+		info, err := fs.Stat(web.FS(), name)
+		if err != nil {
+			t.Skip("the pages are not built: run make build")
+		}
+		if info.Size() >= most {
+			t.Errorf("%s has %d bytes, and may have %d", name, info.Size(), most)
+		}
 	}
 }
 
