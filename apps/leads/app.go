@@ -9,9 +9,8 @@ package leads
 import (
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/conversations"
 )
 
 // name is the name of the app's folder.
@@ -19,9 +18,12 @@ const name = "leads"
 
 // App is what this app brings.
 func App() app.App {
+	d := &Demo{}
 	return app.App{
-		Name:  name,
-		Wires: map[string]app.Mount{wireName: mount},
+		Name:   name,
+		Wires:  map[string]app.Mount{wireName: mount},
+		Tables: conversations.Migrations,
+		Demo:   d.prepare, Listening: d.Listening,
 	}
 }
 
@@ -36,17 +38,11 @@ func mount(m app.Mux, d app.Deps) {
 	}
 	m.Unlock(Path)
 	m.Handle(http.MethodGet+" "+Path, Socket(o))
+	c := Conversations{Store: conversations.New(d.Tables, nil), Principal: d.Principal, Fail: d.Fail, Limits: d.Limits}
+	m.Handle(http.MethodGet+" "+ConversationsPath, route(c.List))
+	m.Handle(http.MethodPost+" "+ConversationsPath, route(c.Create))
+	m.Handle(http.MethodGet+" "+ConversationsPath+"/{id}", route(c.Get))
+	m.Handle(http.MethodPut+" "+ConversationsPath+"/{id}", route(c.Update))
+	m.Handle(http.MethodDelete+" "+ConversationsPath+"/{id}", route(c.Delete))
 	describe(m)
-}
-
-func describe(m app.Mux) {
-	m.Describe(&huma.Operation{
-		OperationID: "codex", Method: http.MethodGet, Path: Path, Summary: "Chat over a WebSocket",
-		Description: "The client says {\"type\": \"chat\", \"message\", \"token\", \"orgId\"?, \"apiBaseUrl\"?, \"sessionId\"?} and {\"type\": \"reset\", \"sessionId\"}. " +
-			"Each chat is authenticated by its own token, and answered by session.id {sessionId}, turn.started, agent.action {action, command or tool, status}, " +
-			"agent.text {text, status} with the whole text so far, and turn.completed {text, usage} or error {message}. " +
-			"A write waits for the user: the text is then {\"type\": \"confirm\", \"id\", \"title\", \"summary\", \"method\", \"path\", \"body\"}, and the chat \"CONFIRM_ACTION: ID\" sends exactly that, once. " +
-			"Any other chat declines it. A connection without a valid chat is closed after 30 seconds.",
-		Responses: map[string]*huma.Response{"101": {Description: "The connection is a WebSocket now."}},
-	}, http.StatusServiceUnavailable, http.StatusUpgradeRequired)
 }

@@ -69,6 +69,8 @@ type App struct {
 	Tables fs.FS
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
+	// Listening is told the URL of the server once it listens. Nil: nobody is.
+	Listening func(url string)
 }
 
 // Fetching is told that a model asked for a page, before anything is decided or fetched: also if the

@@ -57,7 +57,10 @@ them.
 
 The app home gets a simulated house, unless HOME_ASSISTANT_URL names a real one.
 It is only looked at, as a real one is, until --allow or the settings say what
-agents may do there, after asking: --allow light.turn_on,light.turn_off.`,
+agents may do there, after asking: --allow light.turn_on,light.turn_off.
+
+The app leads gets a simulated CRM with a page of its own, unless
+PLG_API_BASE_URL names a real API.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.settings(cmd)
 			if err != nil {
@@ -144,6 +147,11 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	})
 	p.took(own)
 	p.listens(tcp.Addr())
+	for _, a := range f.kit.apps {
+		if a.Listening != nil {
+			a.Listening(address)
+		}
+	}
 	p.kill = f.killer(command, who, s.Addr, tcp.Addr().String(), log)
 	var unix net.Listener
 	var path string
