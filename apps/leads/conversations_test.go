@@ -25,7 +25,9 @@ func TestConversations(t *testing.T) {
 	t.Parallel()
 	c := leads.Conversations{
 		Store: conversations.New(nil, nil), Fail: api.WriteError, Limits: wire.Limits{}.Defaults(),
-		Principal: func(ctx context.Context) (parley.Principal, error) { return ctx.Value(userKey{}).(parley.Principal), nil },
+		Principal: func(ctx context.Context) (parley.Principal, error) {
+			return ctx.Value(userKey{}).(parley.Principal), nil
+		},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/chat/conversations", c.List)
