@@ -83,6 +83,7 @@ var mayImport = []struct {
 	{"internal/userfiles", []string{".", "internal/checkpoint", "internal/files", "internal/gitrepo", "internal/workspace"}},
 	{"internal/gitrepo", []string{".", "internal/files", "internal/proc"}},
 	{"internal/conversations", []string{".", "internal/seam"}},
+	{"internal/backup", []string{"."}},
 	{"internal/storecopy", []string{".", "internal/seam"}},
 	{"internal/checkpoint", []string{".", "internal/datafolder"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},

@@ -69,8 +69,8 @@ func New(o Options) *Store {
 	return &Store{o: o}
 }
 
-// file is the database in the data folder.
-const file = "checkpoints.db"
+// FileName is the name of the database in the data folder.
+const FileName = "checkpoints.db"
 
 // version is the schema's, kept in the file's header.
 const version = 2
@@ -125,7 +125,7 @@ func (s *Store) open() error {
 	if s.conn != nil {
 		return nil
 	}
-	name := s.o.Data.Path(file)
+	name := s.o.Data.Path(FileName)
 	f, err := os.OpenFile(filepath.Clean(name), os.O_CREATE|os.O_RDWR, 0o600) // SQLite takes the mode of its other files from this
 	if err != nil {
 		return err
@@ -344,7 +344,7 @@ func (s *Store) Sessions(ctx context.Context) (list []parley.SessionID, err erro
 
 // any reports whether there is a database at all.
 func (s *Store) any() bool {
-	_, err := os.Stat(s.o.Data.Path(file))
+	_, err := os.Stat(s.o.Data.Path(FileName))
 	return err == nil
 }
 
