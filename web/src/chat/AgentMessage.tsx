@@ -80,7 +80,8 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
 function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }) {
   const { Around } = useParts();
   if (x.answer === "" && !working) return null;
-  const text = <Markdown text={x.direct ? resultText(x.answer) : x.answer} streaming={working} />;
+  const partial = x.standing !== "completed" && x.standing !== "waiting";
+  const text = <Markdown text={x.direct ? resultText(x.answer) : x.answer} streaming={working} partial={partial} />;
   return (
     <div className="text-base leading-[1.6] wrap-anywhere text-text-primary" aria-busy={working}>
       {x.answer === "" ? (

@@ -14,7 +14,7 @@ import { DocContext, docPlugin } from "./doc-links.ts";
 import { leadsPlugin, LeadsContext, type Lead } from "./leads.ts";
 import { LongText } from "./long-text.tsx";
 import { tame, tameCode } from "./tame.ts";
-import { finished } from "./unfinished.ts";
+import { closed, finished } from "./unfinished.ts";
 
 const plugins = [remarkGfm];
 
@@ -158,15 +158,23 @@ const samePiece = (a: Piece, b: Piece): boolean =>
 /** Longer texts render in steps, so that the page stays responsive. */
 const long = 20_000;
 
-export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
+interface Props {
+  text: string;
+  /** It grows. */
+  streaming?: boolean;
+  /** It was cut off, and does not grow any more. */
+  partial?: boolean;
+}
+
+export const Markdown = memo(function Markdown({ text, streaming = false, partial = false }: Props) {
   const later = useDeferredValue(text, "");
-  return <Pieces text={text.length > long ? later : text} streaming={streaming} />;
+  return <Pieces text={text.length > long ? later : text} streaming={streaming} partial={partial} />;
 });
 
-const Pieces = memo(function Pieces({ text, streaming }: { text: string; streaming: boolean }) {
+const Pieces = memo(function Pieces({ text, streaming, partial }: Required<Props>) {
   const before = useRef(uncut);
   const all = useMemo(() => piecesOf((before.current = cut(tame(text), before.current))), [text]);
-  const pieces = useMemo(() => (streaming ? unfinished(all) : all), [all, streaming]);
+  const pieces = useMemo(() => (streaming ? ended(all, finished) : partial ? ended(all, closed) : all), [all, streaming, partial]);
   return (
     <div className={streaming ? "prose streaming" : "prose"}>
       {pieces.map((piece, i) => (
@@ -176,9 +184,9 @@ const Pieces = memo(function Pieces({ text, streaming }: { text: string; streami
   );
 });
 
-function unfinished(pieces: Piece[]): Piece[] {
+function ended(pieces: Piece[], end: (text: string) => string): Piece[] {
   const last = pieces.at(-1);
-  return last?.kind === "markdown" ? [...pieces.slice(0, -1), { kind: "markdown", text: finished(last.text) }] : pieces;
+  return last?.kind === "markdown" ? [...pieces.slice(0, -1), { kind: "markdown", text: end(last.text) }] : pieces;
 }
 
 /** Text that is too expensive to render as Markdown. */

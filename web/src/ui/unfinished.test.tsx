@@ -46,6 +46,13 @@ test("at its end a text is as it was written", () => {
   expect(seen("a * b, 2 ** 3 and [x]", false)).toContain("a * b, 2 ** 3 and [x]");
 });
 
+test("a text that was cut off for good shows no open marks, and keeps its last character", () => {
+  const cut = (text: string) => renderToStaticMarkup(<Markdown text={text} partial />);
+  expect(cut("**Go with")).toContain("<strong>Go with</strong>");
+  expect(cut("Done!")).toContain("Done!");
+  expect(cut("- one\n- see [the thr")).not.toMatch(/\[/);
+});
+
 test.each([
   ["12", ""],
   ["12 men", "12 men"],

@@ -12,8 +12,11 @@ export function finished(text: string): string {
   if (isHead(lines.slice(from))) lines.length = from;
   // Marks at the very end may open something or close it: what they would close is closed below.
   const shown = closesFence(lines) ? lines.join("\n") : lines.join("\n").replace(/[*_~`[\]!(]+$/, "");
-  return remend(shown, { linkMode: "text-only", katex: false });
+  return closed(shown);
 }
+
+/** A text that was cut off for good: open marks are closed, and nothing is left out. */
+export const closed = (text: string): string => remend(text, { linkMode: "text-only", katex: false });
 
 /** Whether these lines may be the head of a table whose second line is incomplete. */
 function isHead([head = "", rule, ...rows]: readonly string[]): boolean {

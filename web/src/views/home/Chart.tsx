@@ -196,7 +196,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
             </>
           )}
         </div>
-        <div className="-mr-1.5 flex items-center">
+        <div className="-mr-1.5 ml-auto flex items-center">
           {zoomed && (
             <IconButton label="Show the whole time" onClick={() => show(chart.from, chart.to)}>
               <Retry size={16} />
