@@ -32,6 +32,7 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/login"
+	"github.com/parley-server/parley/internal/push"
 	"github.com/parley-server/parley/internal/userfiles"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -61,6 +62,10 @@ type Options struct {
 
 	// Access is what callers may see and change of their own ways in; nil: nobody has any.
 	Access *auth.Access
+
+	// Devices are told when turns end or wait; nil: there are no such routes.
+	Devices *push.Push
+
 	// Files are those of users' workspaces; nil: there are no such routes.
 	Files *userfiles.Files
 
@@ -143,6 +148,7 @@ func New(o Options) *Server {
 				{Name: "interactions", Description: "Questions that wait for a person."},
 				{Name: "logins", Description: "Where the user has logged in at other services."},
 				{Name: "access", Description: "Who the caller is, and the sign-ins and keys that act as them."},
+				{Name: "devices", Description: "What is told when a turn ends or waits: browsers, apps on phones, programs."},
 				{Name: "workspaces", Description: "Folders of files that sessions work in."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
 				{Name: "server", Description: "What the server offers, and its health."},
@@ -161,6 +167,7 @@ func New(o Options) *Server {
 	s.interactionRoutes()
 	s.loginRoutes()
 	s.accessRoutes()
+	s.deviceRoutes()
 	s.workspaceRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()

@@ -89,6 +89,7 @@ type Settings struct {
 	Telemetry Telemetry `yaml:"telemetry"`
 	MCP       MCP       `yaml:"mcp"`
 	Vault     Vault     `yaml:"vault"`
+	Push      Push      `yaml:"push"`
 	Events    Events    `yaml:"events"`
 
 	Auth Auth `yaml:"auth"`
@@ -246,6 +247,30 @@ type Vault struct {
 	// them into a file outside the data folder and its backup. Default: none, and nothing is
 	// stored.
 	Keys string `yaml:"keys,ref"`
+}
+
+// Push tells users' devices when a turn ends or waits.
+type Push struct {
+	// Allow are hosts that users' webhooks may reach although they are not public, with or
+	// without a port: hooks.intern, or 127.0.0.1:8080 at that port alone. Default: none.
+	Allow []string `yaml:"allow"`
+	// Contact is how a push service of browsers reaches the operator: mailto:NAME@HOST or an
+	// https URL. Default: PublicURL, if it begins with https.
+	Contact string `yaml:"contact,ref"`
+	// VAPIDKey is the private key that browsers' subscriptions are bound to, 32 bytes in
+	// base64url. Default: one is made at the first start and kept in the store.
+	VAPIDKey string `yaml:"vapid_key,ref"`
+	// FCM reaches apps on phones.
+	FCM FCM `yaml:"fcm"`
+}
+
+// FCM is Firebase Cloud Messaging.
+type FCM struct {
+	// Credentials is the JSON of a service account: file:path. Default: none, and there is no
+	// FCM.
+	Credentials string `yaml:"credentials,ref"`
+	// URL replaces FCM's own. Default https://fcm.googleapis.com.
+	URL string `yaml:"url,ref"`
 }
 
 // Events is the wire /events/{session_id}.

@@ -21,7 +21,9 @@ import (
 	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/livefiles"
+	"github.com/parley-server/parley/internal/push"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tui"
 	"github.com/parley-server/parley/web"
@@ -178,6 +180,7 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 		d.providers(ctx, s)
 		d.apps(ctx, s)
 	}
+	d.push(ctx, s)
 	d.files(s)
 	if _, err := fs.Stat(web.FS(), "index.html"); err != nil {
 		d.warn("pages", "are not built into this binary; `make build` does that. Everything else works without them")
@@ -253,6 +256,26 @@ func (d *doctor) clock(written fs.FileInfo) {
 		}
 	}
 	d.ok("clock", "%s", now.Format(time.RFC3339))
+}
+
+// push checks the settings of notifications, which a start would refuse.
+func (d *doctor) push(ctx context.Context, s config.Settings) {
+	o, err := pushOptions(s)
+	if err == nil {
+		_, err = push.Open(ctx, mem.New(), o)
+	}
+	if err != nil {
+		d.fail("push", err)
+		return
+	}
+	kinds := "webhooks and browsers"
+	if o.FCM != nil {
+		kinds += " and apps on phones (FCM)"
+	}
+	if o.Contact == "" {
+		kinds += "; push.contact would tell the browsers' push services how to reach you"
+	}
+	d.ok("push", "%s", kinds)
 }
 
 // owner finds the server that has the folder open; nil if none answers. The caller closes

@@ -32,6 +32,7 @@ import (
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/mcpserver"
+	"github.com/parley-server/parley/internal/push"
 	"github.com/parley-server/parley/internal/redact"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
@@ -62,7 +63,8 @@ type house struct {
 	store  seam.Store
 	taken  <-chan struct{} // closed when another server has taken the store; nil: never
 	writer *eventlog.Writer
-	files  *livefiles.Files  // nil when no app has any
+	files  *livefiles.Files // nil when no app has any
+	push   *push.Push
 	traces *telemetry.Tracer // nil if traces are not exported
 	log    *slog.Logger
 
@@ -303,12 +305,18 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = base.Close()
 		return nil, usage(err)
 	}
-	store := traces.Store(counts.Store(base))
+	devices, err := p.openPush(ctx, base, log)
+	if err != nil {
+		traces.Close(ctx)
+		_ = base.Close()
+		return nil, err
+	}
+	store := devices.Store(traces.Store(counts.Store(base)))
 	kept := archive.NewFolder(p.folder)
 	checks := checkpoint.New(checkpoint.Options{Data: p.folder})
 	p.checks.Store(checks)
 	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log, Archive: kept})
-	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, plan: p, off: p.off, limits: p.settings.Limits}
+	h := &house{apps: p.resolved, store: store, push: devices, writer: writer, traces: traces, log: log, plan: p, off: p.off, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {
 		h.taken = b.Taken()
 	}
@@ -352,7 +360,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		},
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
-		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Files: p.userFiles(h.engine, h.scopes),
+		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Devices: devices, Files: p.userFiles(h.engine, h.scopes),
 		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.anew.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})

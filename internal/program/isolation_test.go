@@ -161,10 +161,12 @@ type owned struct {
 	outside          string
 	workspace        string // of the app desk, with note.md
 	key, signIn      string // a key's name, and the id of a sign-in
+	device           string // a webhook
+	delivery         string // to it
 }
 
 func (o owned) ids() []string {
-	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn}
+	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn, o.device, o.delivery}
 }
 
 func (k *keyed) furnish(user string) owned {
@@ -172,6 +174,15 @@ func (k *keyed) furnish(user string) owned {
 	o := owned{outside: "shared-by-both", workspace: "diary", key: "no-key-yet", signIn: "no-sign-in-yet"}
 	k.must(nil, user, "POST", "/v1/workspaces", `{"app":"desk","name":"`+o.workspace+`"}`)
 	k.must(nil, user, "PUT", "/v1/workspaces/file?app=desk&path=note.md&workspace="+o.workspace, `{"text":"`+marker+`"}`)
+	var device parley.Device
+	k.must(&device, user, "POST", "/v1/devices", `{"kind":"webhook","name":"`+marker+`","url":"https://127.0.0.1:9/`+marker+`"}`)
+	o.device = string(device.ID)
+	k.must(nil, user, "POST", "/v1/devices/"+o.device+"/test", "")
+	var list struct{ Deliveries []parley.Delivery }
+	if k.must(&list, user, "GET", "/v1/deliveries", ""); len(list.Deliveries) != 1 { // nothing is sent in this test
+		k.t.Fatalf("deliveries: %+v", list)
+	}
+	o.delivery = string(list.Deliveries[0].ID)
 	session := func(body string) parley.SessionID {
 		var s parley.SessionInfo
 		k.must(&s, user, "POST", "/v1/sessions", body)
@@ -240,6 +251,7 @@ func (k *keyed) state(user string, o owned) map[string]string {
 	for _, path := range []string{
 		"/v1/sessions", "/v1/interactions", "/v1/interactions/" + string(o.interaction), "/v1/sessions/" + string(o.session) + "/events", "/v1/sessions/" + string(o.waiting) + "/events",
 		"/v1/workspaces?app=desk", "/v1/workspaces/tree?app=desk&workspace=" + o.workspace, "/v1/workspaces/file?app=desk&path=note.md&workspace=" + o.workspace,
+		"/v1/devices", "/v1/deliveries", "/v1/notifications",
 	} {
 		status, text, _ := k.ask(user, "GET", path, "")
 		if status != 200 {

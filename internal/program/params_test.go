@@ -71,6 +71,8 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/interactions limit":  number + " 501",
 		"/v1/interactions cursor": mark,
 
+		"/v1/deliveries dead": truth,
+
 		"/v1/artifacts/{id} inline": truth,
 
 		"/v1/usage from": day,

@@ -196,6 +196,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	}
 	beside.Go(func() { giveBack(watch) })
 	beside.Go(func() { h.anew.run(watch) })
+	beside.Go(func() { h.push.Run(watch) })
 	defer func() { stop(); beside.Wait() }()
 	open := []door{
 		{tcp, h.behind(api.GuardOptions{Hosts: who.hosts(s), Origins: s.CORSOrigins}, who.doorOptions(ownNames(s)))},

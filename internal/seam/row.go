@@ -13,6 +13,7 @@ const (
 	RowTimer    = "timer"    // something that the engine does at a time
 	RowOutbox   = "outbox"   // something to be sent to another service
 	RowDevice   = "device"   // a user's device that notifications go to
+	RowNotify   = "notify"   // what a user wants to be told, and the server's keys for it
 	RowSchedule = "schedule" // something that begins turns at times
 )
 

@@ -1,0 +1,225 @@
+package push
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// maxText is the most bytes that a notice has of an answer or a question.
+const maxText = 2000
+
+// notice is a message to a device before it is written for it, as it is stored.
+type notice struct {
+	Device      parley.DeviceID   `json:"device"`
+	Type        string            `json:"type"`
+	Session     parley.SessionID  `json:"session,omitempty"`
+	App         string            `json:"app,omitempty"`
+	Title       string            `json:"title,omitempty"` // of the session
+	Turn        parley.TurnID     `json:"turn,omitempty"`
+	Seq         int64             `json:"seq,omitempty"`
+	At          time.Time         `json:"at"`
+	Status      parley.TurnStatus `json:"status,omitempty"`
+	Text        string            `json:"text,omitempty"`
+	RanMS       int64             `json:"ran_ms,omitempty"`
+	Interaction *about            `json:"interaction,omitempty"`
+
+	Attempts int    `json:"attempts,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// about is the interaction of a notice.
+type about struct {
+	ID      parley.InteractionID   `json:"id"`
+	Kind    parley.InteractionKind `json:"kind"`
+	Title   string                 `json:"title"`
+	Tool    string                 `json:"tool,omitempty"`
+	Choices []string               `json:"choices,omitempty"`
+	Choice  string                 `json:"choice,omitempty"` // the answer
+	Expires time.Time              `json:"expires_at,omitzero"`
+}
+
+// id is what a receiver knows the message by: the same for each attempt.
+func (n notice) id() string {
+	if n.Session == "" {
+		return "test-" + string(n.Device) + "-" + strconv.FormatInt(n.At.UnixMilli(), 10)
+	}
+	return string(n.Session) + "-" + strconv.FormatInt(n.Seq, 10)
+}
+
+// rowPrefix begins the ids of our rows in the outbox.
+const rowPrefix = "push-"
+
+// row is the id of the row in which a notice waits to be sent.
+func (n notice) row() string {
+	switch {
+	case n.Session == "":
+		return rowPrefix + n.id()
+	case n.Type == "interaction.opened":
+		return opened(n.Session, n.Interaction.ID, n.Device)
+	}
+	// Of what is due in the same millisecond, the earlier event comes first.
+	return fmt.Sprintf("%s%s-%010d-%s", rowPrefix, n.Session, n.Seq, n.Device)
+}
+
+// opened is the id of the row of a question, which has another when it is closed.
+func opened(session parley.SessionID, id parley.InteractionID, to parley.DeviceID) string {
+	return rowPrefix + string(session) + "-" + string(id) + "-" + string(to)
+}
+
+// stored is a store whose appends write down what is to be sent.
+type stored struct {
+	seam.Store
+	p *Push
+}
+
+// Store returns a store through which all appends go, so that what devices are told of them
+// is in the same append. It must be the store that p uses, or stand before it.
+func (p *Push) Store(s seam.Store) seam.Store { return stored{s, p} }
+
+// Append implements [seam.Store].
+func (s stored) Append(ctx context.Context, by parley.Principal, b seam.Batch) error {
+	rows := s.p.rows(b)
+	if len(rows) == 0 {
+		return s.Store.Append(ctx, by, b)
+	}
+	// The batch stays its caller's, who may append it again.
+	b.Index.Rows = append(b.Index.Rows[:len(b.Index.Rows):len(b.Index.Rows)], rows...)
+	err := s.Store.Append(ctx, by, b)
+	s.p.ring() // also after an error: it may have been appended
+	return err
+}
+
+// rows are the rows of what a batch's owner is to be told.
+func (p *Push) rows(b seam.Batch) (rows []seam.Row) {
+	info := b.Index.Session
+	if info == nil || b.Create { // a session that was imported has news for nobody
+		return nil
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	u := p.users[parley.Principal{User: info.User, Org: info.Org}]
+	if u == nil || len(u.devices) == 0 {
+		return nil
+	}
+	for _, ev := range b.Events {
+		n, ok := noticeOf(b, ev)
+		if !ok {
+			continue
+		}
+		for _, d := range u.devices {
+			if !d.wants(n.Type, n.App) || d.Kind.ForPerson() && !u.interested(n, b) {
+				continue
+			}
+			n.Device = d.ID
+			if body, err := json.Marshal(n); err == nil {
+				rows = append(rows, seam.Row{
+					RowName: seam.RowName{Kind: seam.RowOutbox, ID: n.row()}, Session: b.Session, Due: n.At, Open: true, Body: body,
+				})
+			}
+		}
+	}
+	return rows
+}
+
+// noticeOf is what devices are told of an event; ok is false when that is nothing.
+func noticeOf(b seam.Batch, ev parley.Event) (n notice, ok bool) {
+	if !isTold(ev.Type) {
+		return n, false
+	}
+	info := b.Index.Session
+	n = notice{
+		Type: string(ev.Type), Session: b.Session, App: info.App, Title: parley.Cut(cmp.Or(info.Title, info.Preview), 200), Turn: ev.Turn, Seq: ev.Seq, At: ev.Time,
+	}
+	p, err := ev.Payload()
+	if err != nil {
+		return n, false
+	}
+	switch p := p.(type) {
+	case parley.TurnInterrupted:
+		if p.Resumes || info.Direct {
+			return n, false
+		}
+		n.Text = parley.Cut(p.Reason, maxText)
+	case parley.InteractionOpened:
+		return withInteraction(n, b, p.Interaction.ID)
+	case parley.InteractionAnswered:
+		return withInteraction(n, b, p.ID)
+	case parley.InteractionExpired:
+		return withInteraction(n, b, p.ID)
+	default:
+		if info.Direct {
+			return n, false // whoever made the call has its answer
+		}
+	}
+	for _, t := range b.Index.Turns {
+		if t.ID != ev.Turn {
+			continue
+		}
+		n.Status, n.RanMS = t.Status, t.Spent.RanMS
+		switch {
+		case n.Text != "":
+		case t.Response != nil && t.Response.Message != "":
+			n.Text = parley.Cut(t.Response.Message, maxText)
+		case t.Error != nil:
+			n.Text = parley.Cut(t.Error.Message, maxText)
+		default:
+			n.Text = parley.Cut(t.Reason, maxText)
+		}
+	}
+	return n, true
+}
+
+func isTold(t parley.EventType) bool {
+	if !strings.HasPrefix(string(t), "turn.") && !strings.HasPrefix(string(t), "interaction.") {
+		return false
+	}
+	for _, one := range told {
+		if one == string(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func withInteraction(n notice, b seam.Batch, id parley.InteractionID) (notice, bool) {
+	for _, in := range b.Index.Interactions {
+		if in.ID != id {
+			continue
+		}
+		n.Interaction = &about{ID: id, Kind: in.Kind, Title: parley.Cut(in.Title, 500), Tool: in.Tool, Choices: in.Choices, Expires: in.ExpiresAt}
+		n.Text = parley.Cut(in.Text, maxText)
+		if in.Answer != nil {
+			n.Interaction.Choice = in.Answer.Choice
+		}
+		return n, true
+	}
+	return n, false
+}
+
+// interested reports whether a person wants to be told. p.mu is held.
+func (u *user) interested(n notice, b seam.Batch) bool {
+	switch n.Type {
+	case "interaction.opened":
+		for _, in := range b.Index.Interactions {
+			if in.ID == n.Interaction.ID && !in.Open {
+				return false // it is answered in the same append
+			}
+		}
+		return u.notify.Waits && n.Interaction.Kind != parley.KindClient
+	case "interaction.answered", "interaction.expired":
+		return u.notify.Waits && n.Interaction.Kind != parley.KindClient
+	case "turn.cancelled":
+		return false // somebody has just done it
+	case "turn.interrupted":
+		return u.notify.Waits
+	}
+	return u.notify.Ends && (n.Type != "turn.completed" || n.RanMS >= int64(u.notify.After)*1000)
+}

@@ -1,0 +1,325 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// vapid is the server's key for push services (RFC 8292).
+type vapid struct {
+	key     *ecdsa.PrivateKey
+	public  string // uncompressed point, base64url
+	contact string
+
+	mu     sync.Mutex
+	tokens map[string]vapidToken // by the origin of the push service
+}
+
+type vapidToken struct {
+	text  string
+	until time.Time
+}
+
+// openVAPID takes the operator's key, or the one in the store, which it makes at the first start.
+func openVAPID(ctx context.Context, store Store, o Options) (*vapid, error) {
+	if o.VAPID != "" {
+		v, err := newVAPID(o.VAPID, o.Contact)
+		if err != nil {
+			return nil, parley.Errorf(parley.CodeInvalid, "push.vapid_key: %w", err).WithHint("32 bytes in base64url, as made by web-push generate-vapid-keys (the private key)")
+		}
+		return v, nil
+	}
+	name := seam.RowName{Kind: seam.RowNotify, ID: "vapid"}
+	for range 2 {
+		r, err := store.Row(ctx, parley.System(), name)
+		if err == nil {
+			var text string
+			if err := json.Unmarshal(r.Body, &text); err != nil {
+				return nil, fmt.Errorf("the server's key for push services: %w", err)
+			}
+			return newVAPID(text, o.Contact)
+		}
+		if !errors.Is(err, parley.ErrNotFound) {
+			return nil, err
+		}
+		key, err := ecdh.P256().GenerateKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		body, err := json.Marshal(base64.RawURLEncoding.EncodeToString(key.Bytes()))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := store.PutRow(ctx, parley.System(), seam.Row{RowName: name, Body: body, Version: seam.NoRow}); err != nil && !lost(err) {
+			return nil, err
+		}
+	}
+	return nil, parley.Errorf(parley.CodeInternal, "the server's key for push services is not kept")
+}
+
+func newVAPID(text, contact string) (*vapid, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) != 32 {
+		return nil, errors.New("it is not 32 bytes in base64url")
+	}
+	private, err := ecdh.P256().NewPrivateKey(raw)
+	if err != nil {
+		return nil, errors.New("it is not a key of the curve P-256")
+	}
+	point := private.PublicKey().Bytes()
+	key := &ecdsa.PrivateKey{
+		PublicKey: ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(point[1:33]), Y: new(big.Int).SetBytes(point[33:])},
+		D:         new(big.Int).SetBytes(raw),
+	}
+	if contact == "" {
+		contact = "https://github.com/parley-server/parley"
+	}
+	return &vapid{key: key, public: base64.RawURLEncoding.EncodeToString(point), contact: contact, tokens: map[string]vapidToken{}}, nil
+}
+
+// header is the Authorization for a push service. A token is used for half of its 12 hours.
+func (v *vapid) header(at *url.URL, now time.Time) (string, error) {
+	origin := at.Scheme + "://" + at.Host
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if t, ok := v.tokens[origin]; ok && now.Before(t.until) {
+		return t.text, nil
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: v.key}, (&jose.SignerOptions{}).WithType("JWT"))
+	if err != nil {
+		return "", err
+	}
+	claims, err := json.Marshal(map[string]any{"aud": origin, "exp": now.Add(12 * time.Hour).Unix(), "sub": v.contact})
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.Sign(claims)
+	if err != nil {
+		return "", err
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		return "", err
+	}
+	if len(v.tokens) >= 100 { // users name the origins
+		clear(v.tokens)
+	}
+	text := "vapid t=" + token + ", k=" + v.public
+	v.tokens[origin] = vapidToken{text, now.Add(6 * time.Hour)}
+	return text, nil
+}
+
+// maxPayload is the most bytes of a message: with padding and header it stays below the 4096
+// that every push service accepts.
+const maxPayload = 3000
+
+// padded is the length to which messages are filled up, so that it tells nothing of them.
+const padded = maxPayload + 1
+
+// encrypt encrypts a message for a browser (RFC 8291, RFC 8188: one record), filled up to a length.
+func encrypt(message, p256dh, auth []byte, ephemeral *ecdh.PrivateKey, salt []byte, length int) ([]byte, error) {
+	to, err := ecdh.P256().NewPublicKey(p256dh)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := ephemeral.ECDH(to)
+	if err != nil {
+		return nil, err
+	}
+	own := ephemeral.PublicKey().Bytes()
+	derive := func(secret, salt []byte, info string, size int) []byte {
+		var key []byte
+		if err == nil {
+			key, err = hkdf.Key(sha256.New, secret, salt, info, size)
+		}
+		return key
+	}
+	ikm := derive(shared, auth, "WebPush: info\x00"+string(p256dh)+string(own), 32)
+	key := derive(ikm, salt, "Content-Encoding: aes128gcm\x00", 16)
+	nonce := derive(ikm, salt, "Content-Encoding: nonce\x00", 12)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	plain := append(bytes.Clone(message), 2) // the last record
+	if n := length - len(plain); n > 0 {
+		plain = append(plain, make([]byte, n)...)
+	}
+	out := bytes.Clone(salt)
+	out = binary.BigEndian.AppendUint32(out, 4096)
+	out = append(append(out, byte(len(own))), own...)
+	return gcm.Seal(out, nonce, plain, nil), nil
+}
+
+func (p *Push) sendWebPush(ctx context.Context, n notice, d device) error {
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	ephemeral, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	body, err := encrypt(p.shownAs(n), d.P256DH, d.Auth, ephemeral, salt, padded)
+	if err != nil {
+		return &verdict{text: "it cannot be encrypted for this browser", never: true}
+	}
+	at, err := url.Parse(d.Endpoint)
+	if err != nil {
+		return &verdict{text: "its address cannot be used", never: true}
+	}
+	now := p.o.Now()
+	header, err := p.vapid.header(at, now)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return &verdict{text: "its address cannot be used", never: true}
+	}
+	r.Header.Set("Authorization", header)
+	r.Header.Set("Content-Encoding", "aes128gcm")
+	r.Header.Set("Content-Type", "application/octet-stream")
+	r.Header.Set("TTL", strconv.Itoa(int(n.ttl(now).Seconds())))
+	r.Header.Set("Urgency", n.urgency())
+	r.Header.Set("Topic", n.topic())
+	resp, err := p.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 16<<10))
+	v := &verdict{text: "the push service answered " + resp.Status}
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code == http.StatusNotFound || code == http.StatusGone:
+		v.gone = true
+	case code == http.StatusTooManyRequests || code >= 500:
+		v.after = retryAfter(resp.Header, now)
+	default:
+		v.never = true
+	}
+	return v
+}
+
+// shown is what a browser's worker and an app on a phone get.
+type shownNotice struct {
+	ID          string               `json:"id"`
+	Type        string               `json:"type"`
+	Title       string               `json:"title"`
+	Body        string               `json:"body"`
+	Tag         string               `json:"tag"` // of the same tag, one takes the place of the other
+	Close       bool                 `json:"close,omitempty"`
+	App         string               `json:"app,omitempty"`
+	Session     parley.SessionID     `json:"session,omitempty"`
+	Interaction parley.InteractionID `json:"interaction,omitempty"`
+	Kind        string               `json:"kind,omitempty"`
+	Choices     []string             `json:"choices,omitempty"`
+}
+
+// show is a notice in words.
+func (n notice) show() shownNotice {
+	s := shownNotice{ID: n.id(), Type: n.Type, App: n.App, Session: n.Session, Tag: "session-" + string(n.Session), Title: n.Title}
+	if s.Title == "" {
+		s.Title = "Parley"
+	}
+	switch n.Type {
+	case "test":
+		s.Title, s.Body, s.Tag = "Parley", "Notifications work on this device.", "test"
+	case "turn.completed":
+		s.Body = n.Text
+	case "turn.failed":
+		s.Body = "Failed: " + n.Text
+	case "turn.expired":
+		s.Body = "Nobody answered in time."
+	case "turn.interrupted":
+		s.Body = "Interrupted, and waits to be resumed. " + n.Text
+	}
+	if in := n.Interaction; in != nil {
+		s.Interaction, s.Kind, s.Tag = in.ID, string(in.Kind), "interaction-"+string(in.ID)
+		switch n.Type {
+		case "interaction.opened":
+			s.Body, s.Choices = in.Title, in.Choices
+			if n.Text != "" && n.Text != in.Title {
+				s.Body += "\n" + n.Text
+			}
+		default:
+			s.Close, s.Body = true, "Answered elsewhere."
+			if n.Type == "interaction.expired" {
+				s.Body = "No longer open."
+			}
+		}
+	}
+	s.Title, s.Body = parley.Cut(s.Title, 120), parley.Cut(s.Body, 800)
+	return s
+}
+
+// shownAs is the message to a browser's worker.
+func (p *Push) shownAs(n notice) []byte {
+	s := n.show()
+	for {
+		raw, _ := json.Marshal(s) // plain data
+		if len(raw) <= maxPayload {
+			return raw
+		}
+		// Escapes made it longer.
+		s.Body, s.Title = parley.Cut(s.Body, len(s.Body)/2), parley.Cut(s.Title, max(len(s.Title)/2, 10))
+		if len(s.Body) < 20 {
+			s.Choices = nil
+		}
+	}
+}
+
+// ttl is how long a push service keeps the message for a device that is off.
+func (n notice) ttl(now time.Time) time.Duration {
+	ttl := staleAfter - now.Sub(n.At)
+	if in := n.Interaction; in != nil && !in.Expires.IsZero() {
+		ttl = min(ttl, in.Expires.Sub(now))
+	}
+	return max(ttl, time.Minute)
+}
+
+func (n notice) urgency() string {
+	if n.Type == "interaction.opened" || n.Type == "test" {
+		return "high"
+	}
+	return "normal"
+}
+
+// topic makes a later message take the place of one that has not been fetched (RFC 8030: at
+// most 32 characters of base64url).
+func (n notice) topic() string {
+	sum := sha256.Sum256([]byte(n.show().Tag))
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:32]
+}
