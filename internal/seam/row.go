@@ -15,6 +15,7 @@ const (
 	RowDevice   = "device"   // a user's device that notifications go to
 	RowNotify   = "notify"   // what a user wants to be told, and the server's keys for it
 	RowSchedule = "schedule" // something that begins turns at times
+	RowPage     = "page"     // a page that a model asked for, until its line is in its app's repository
 )
 
 // Row is an entry that is found by its kind and owner, or by the time when it is due: a

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,7 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// request is a page that was asked for. It is in a file until its line is committed.
+// request is a page that was asked for. It is in a row of the store until its line is committed.
 type request struct {
 	Call parley.CallID `json:"call"`
 	Line string        `json:"line"`
@@ -90,7 +89,8 @@ func (c *Commits) Requested(ctx context.Context, r seam.Run, url string) {
 	q := request{Call: r.Call, Line: Line(at, person, url), At: at}
 	c.mu.Lock()
 	there := c.line[r.Call]
-	if there == nil {
+	first := there == nil
+	if first {
 		there = make(chan struct{})
 		if len(c.line) > maxJobs {
 			for id, ch := range c.line {
@@ -100,13 +100,17 @@ func (c *Commits) Requested(ctx context.Context, r seam.Run, url string) {
 			}
 		}
 		c.line[r.Call] = there
-		if err := c.note(q); err != nil {
-			c.o.Logger.Error("the request for a page could not be noted before it is made", "err", err)
-		}
-		c.asked = append(c.asked, q)
 	}
 	blocked := c.state.trouble != nil
 	c.mu.Unlock()
+	if first {
+		if err := c.note(ctx, q); err != nil {
+			c.o.Logger.Error("the request for a page could not be noted before it is made", "err", err)
+		}
+		c.mu.Lock()
+		c.asked = append(c.asked, q)
+		c.mu.Unlock()
+	}
 	c.ring()
 	if blocked {
 		return // its line comes once that is over
@@ -121,38 +125,40 @@ func (c *Commits) Requested(ctx context.Context, r seam.Run, url string) {
 	}
 }
 
-func (c *Commits) requestFile(id parley.CallID) string {
-	return c.o.Data.Path(folderName, c.o.App, askedName, string(id)+".json")
+// row is the name under which a request is noted. It belongs to nobody: the line is the app's.
+func (c *Commits) row(id parley.CallID) seam.RowName {
+	return seam.RowName{Kind: seam.RowPage, ID: c.o.App + "/" + string(id)}
 }
 
-// note writes a request down, so that a crash does not lose it.
-func (c *Commits) note(q request) error {
+// note writes a request down, so that a crash does not lose it. One that an earlier process wrote
+// down, whose line is still to come, stays as it is.
+func (c *Commits) note(ctx context.Context, q request) error {
 	raw, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(c.requestFile(q.Call)); err == nil {
-		return nil // an earlier process did, and its line is still to come
+	_, err = c.o.Store.PutRow(ctx, parley.System(), seam.Row{RowName: c.row(q.Call), Open: true, Body: raw, Version: seam.NoRow})
+	if parley.CodeOf(err) == parley.CodeConflict {
+		return nil
 	}
-	if err := c.o.Data.Make(folderName, c.o.App, askedName); err != nil {
-		return err
-	}
-	return c.put(c.requestFile(q.Call), raw)
+	return err
 }
 
 // loadRequests finds those that an earlier process noted.
-func (w *worker) loadRequests() error {
-	names, err := filepath.Glob(w.path(askedName, "*.json"))
+func (w *worker) loadRequests(ctx context.Context) error {
+	if err := w.moveRequests(ctx); err != nil {
+		return err
+	}
+	rows, err := w.c.o.Store.Rows(ctx, parley.System(), seam.RowQuery{Kind: seam.RowPage, Limit: -1})
 	if err != nil {
 		return err
 	}
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	for _, name := range names {
-		var q request
-		raw, err := os.ReadFile(filepath.Clean(name))
-		if err != nil || json.Unmarshal(raw, &q) != nil || q.Line == "" || strings.ContainsAny(q.Line, "\n\r") {
-			continue
+	for _, r := range rows {
+		q, ok := readRequest(r.Body)
+		if !ok || r.RowName != w.c.row(q.Call) {
+			continue // another app's
 		}
 		if ch := w.c.line[q.Call]; ch != nil {
 			continue // it was asked for again already; that has the time of now
@@ -161,6 +167,36 @@ func (w *worker) loadRequests() error {
 		w.c.line[q.Call] = make(chan struct{})
 		w.c.asked = append(w.c.asked, q)
 	}
+	return nil
+}
+
+func readRequest(raw []byte) (q request, ok bool) {
+	err := json.Unmarshal(raw, &q)
+	return q, err == nil && callOf.MatchString(string(q.Call)) && q.Line != "" && !strings.ContainsAny(q.Line, "\n\r")
+}
+
+// moveRequests puts the notes of an earlier version, which were files, into the store.
+func (w *worker) moveRequests(ctx context.Context) error {
+	dir := w.path(oldRequests)
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Clean(name))
+		if err != nil {
+			return err
+		}
+		if q, ok := readRequest(raw); ok {
+			if err := w.c.note(ctx, q); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	_ = os.Remove(filepath.Clean(dir)) // it may not be there, or not be empty
 	return nil
 }
 
@@ -181,8 +217,8 @@ func (c *Commits) putRequest(list ...request) {
 }
 
 // finished says that a line is there.
-func (c *Commits) finished(r request) {
-	if err := os.Remove(c.requestFile(r.Call)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (c *Commits) finished(ctx context.Context, r request) {
+	if err := c.o.Store.DropRow(ctx, parley.System(), c.row(r.Call), seam.AnyRow); err != nil && !errors.Is(err, parley.ErrNotFound) {
 		c.o.Logger.Warn("the note of a request for a page could not be removed", "err", err)
 	}
 	c.mu.Lock()
@@ -211,7 +247,7 @@ func (w *worker) requests(ctx context.Context) error {
 			w.c.putRequest(list[i:]...)
 			return err
 		}
-		w.c.finished(r)
+		w.c.finished(ctx, r)
 		w.c.s.pushSoon()
 	}
 	return nil

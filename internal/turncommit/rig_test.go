@@ -202,6 +202,19 @@ func (g *rig) restarted() {
 	c.Close(context.Background())
 }
 
+// noted are the requests that the store has.
+func (g *rig) noted(store seam.Store) (ids []string) {
+	g.T.Helper()
+	rows, err := store.Rows(context.Background(), parley.System(), seam.RowQuery{Kind: seam.RowPage, Limit: -1})
+	if err != nil {
+		g.T.Fatal(err)
+	}
+	for _, r := range rows {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 // settled waits until all that is to be done now is done.
 func (g *rig) settled() {
 	time.Sleep(time.Second)

@@ -21,7 +21,7 @@
 //
 // The log says which turns have ended, and the repository which have a commit: the commit names its
 // turn (Parley-Turn). At the start the sessions that changed since the server last had nothing to do
-// are looked at. A page that was asked for is noted in the data folder before the call goes on.
+// are looked at. A page that was asked for is noted in the store before the call goes on.
 package turncommit
 
 import (
@@ -51,6 +51,9 @@ type Store interface {
 	Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error)
 	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
 	Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error)
+	PutRow(ctx context.Context, p parley.Principal, r seam.Row) (version int64, err error)
+	DropRow(ctx context.Context, p parley.Principal, name seam.RowName, version int64) error
+	Rows(ctx context.Context, p parley.Principal, q seam.RowQuery) ([]seam.Row, error)
 }
 
 // Options of [Start].
@@ -59,7 +62,8 @@ type Options struct {
 	Dir  string // the working tree of the repository
 	Data *datafolder.Folder
 	Log  Log
-	// Store finds sessions and turns.
+	// Store finds sessions and turns, and keeps a row of each page that was asked for until
+	// its line is committed.
 	Store Store
 	// Folder is the folder in the repository that is a workspace, as one element; "": it is not there.
 	Folder func(w parley.Workspace) string

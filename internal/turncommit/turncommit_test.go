@@ -2,16 +2,22 @@ package turncommit_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/store/mem"
+	"github.com/parley-server/parley/internal/turncommit"
 )
 
 // TestTurns: each turn that changed files has one commit, of its person's folder, and it is pushed.
@@ -111,8 +117,70 @@ func TestRequests(t *testing.T) {
 		if diff := cmp.Diff(want, g.history(filepath.Join(g.dir, "remote.git"))); diff != "" {
 			t.Error(diff)
 		}
-		if left, _ := filepath.Glob(filepath.Join(g.data, "git/test/requests/*")); left != nil {
+		if left := g.noted(g.Mem); left != nil {
 			t.Errorf("left are %q", left)
+		}
+	})
+}
+
+// TestRequestsOfFiles: an earlier version noted requests in files. They become rows of the store,
+// have their lines once, and the files are gone, whenever the server dies meanwhile.
+func TestRequestsOfFiles(t *testing.T) {
+	t.Parallel()
+	live(t, func(g *rig) {
+		g.settled()
+		g = &rig{Rig: g.Rig, dir: g.dir, vault: g.vault, data: t.TempDir(), change: g.change}
+		old := filepath.Join(g.data, "git/test/requests")
+		files := map[string]string{
+			"c1.json": `{"call":"c1","line":"- [2026-11-01 10:00:00] (petra) https://e.com/1","at":"2026-11-01T10:00:00+01:00"}`,
+			"c2.json": `{"call":"c2","line":"- [2026-11-01 11:00:00] (petra) https://e.com/2","at":"2026-11-01T11:00:00+01:00"}`,
+			"c3.json": `{"call":"c3","li`, // half of one: its call had not gone on
+		}
+		for name, body := range files {
+			write(t, g.data, "git/test/requests/"+name, body)
+		}
+		// The store is gone for a while: nothing is lost.
+		store := g.Mem.Clone()
+		away := errors.New("the store is away")
+		store.SetFaults(mem.Faults{Before: func(c mem.Call) error { return away }})
+		start := func(wait time.Duration) {
+			_, reader := eventlog.New(store, redact.New(), eventlog.Options{})
+			c := turncommit.Start(g.options(store, reader))
+			time.Sleep(wait)
+			synctest.Wait()
+			c.Close(context.Background())
+		}
+		start(time.Second)
+		if left, _ := filepath.Glob(filepath.Join(old, "*.json")); len(left) != 3 {
+			t.Fatalf("left are %q", left)
+		}
+		// It dies after the first row and before the file is removed.
+		store.SetFaults(mem.Faults{After: func(c mem.Call) error {
+			if c.Method == "PutRow" {
+				return away
+			}
+			return nil
+		}})
+		start(time.Second)
+		if rows := g.noted(store); len(rows) == 0 {
+			t.Fatal("there is no row")
+		}
+		store.SetFaults(mem.Faults{})
+		for range 2 {
+			start(time.Minute)
+			want := "- [2026-11-01 10:00:00] (petra) https://e.com/1\n- [2026-11-01 11:00:00] (petra) https://e.com/2\n"
+			if got := read(g.vault, "claude/webfetch_logs/requests.md"); got != want {
+				t.Errorf("the log is %q", got)
+			}
+			if n := len(g.history(g.vault)); n != 2 {
+				t.Errorf("there are %d commits", n)
+			}
+			if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the folder is still there: %v", err)
+			}
+			if rows := g.noted(store); rows != nil {
+				t.Errorf("the rows are %q", rows)
+			}
 		}
 	})
 }

@@ -52,7 +52,7 @@ func (w *worker) run() {
 		if !now.Before(notBefore) || quitting {
 			err := w.c.o.Data.Check()
 			if err == nil && !loaded {
-				if err = w.load(); err == nil {
+				if err = w.load(ctx); err == nil {
 					loaded = true
 				}
 			}
@@ -122,7 +122,7 @@ func (w *worker) round(ctx context.Context, look bool) error {
 	}
 	if err := w.open(ctx); err != nil {
 		if errors.Is(err, gitrepo.ErrNone) {
-			return w.without()
+			return w.without(ctx)
 		}
 		return err
 	}
@@ -199,9 +199,9 @@ func (w *worker) recent(ctx context.Context, since time.Time) error {
 }
 
 const (
-	folderName  = "git"     // in the data folder
-	throughName = "through" // until when everything is settled
-	askedName   = "requests"
+	folderName  = "git"      // in the data folder
+	throughName = "through"  // until when everything is settled
+	oldRequests = "requests" // of earlier versions
 	reposName   = "repositories"
 )
 
@@ -210,11 +210,9 @@ func (w *worker) path(parts ...string) string {
 }
 
 // load reads what the last process left.
-func (w *worker) load() error {
-	for _, dir := range []string{askedName, reposName} {
-		if err := w.c.o.Data.Make(folderName, w.c.o.App, dir); err != nil {
-			return err
-		}
+func (w *worker) load(ctx context.Context) error {
+	if err := w.c.o.Data.Make(folderName, w.c.o.App, reposName); err != nil {
+		return err
 	}
 	raw, err := os.ReadFile(w.path(throughName))
 	switch {
@@ -232,7 +230,7 @@ func (w *worker) load() error {
 		}
 		w.cutoff = at.Add(-margin)
 	}
-	return w.loadRequests()
+	return w.loadRequests(ctx)
 }
 
 // save notes until when everything is settled: nothing waits that happened before.
@@ -286,7 +284,7 @@ func (w *worker) open(ctx context.Context) error {
 }
 
 // without is a round where there is no repository: lines are written, and nothing is committed.
-func (w *worker) without() error {
+func (w *worker) without(ctx context.Context) error {
 	w.c.set(func(s *state) { s.repo = false })
 	w.jobs = nil
 	for _, r := range w.c.takeRequests() {
@@ -294,7 +292,7 @@ func (w *worker) without() error {
 			w.c.putRequest(r)
 			return err
 		}
-		w.c.finished(r)
+		w.c.finished(ctx, r)
 	}
 	return w.save(w.c.o.Now())
 }
