@@ -63,7 +63,7 @@ var mayImport = []struct {
 	{"internal/tool/linkedin", []string{".", "internal/seam", "internal/dial", "internal/files", "internal/vault"}},
 	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/nearest", "internal/fair", "internal/files", "internal/checkpoint", "internal/extract", "internal/picture"}},
 	{"internal/model/transport", []string{"."}},
-	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/nearest", "internal/model/scripted/household", "internal/model/scripted/notebook"}},
+	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/nearest", "internal/model/scripted/household", "internal/model/scripted/notebook", "internal/model/scripted/customers"}},
 	{"internal/model/scripted/household", []string{"internal/keyword"}},
 	{"internal/model/scripted/notebook", []string{"internal/keyword", "internal/nearest"}},
 	{"internal/model/*", []string{".", "internal/seam", "internal/sse", "internal/records", "internal/keyword", "internal/model/transport"}},

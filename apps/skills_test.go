@@ -18,7 +18,7 @@ import (
 
 var updateSkills = flag.Bool("update-skills", false, "make skills of the CRM's description")
 
-// TestSkillsAreCurrent: leads/skills is what parley skill from-openapi makes of the CRM's description.
+// TestSkillsAreCurrent: leads/.agents/skills is what parley skill from-openapi makes of the CRM's description.
 func TestSkillsAreCurrent(t *testing.T) {
 	t.Parallel()
 	list, err := openapi.Skills(openapi.SkillOptions{Name: "openapi.json", Description: crm.Description(), Only: []string{"leads", "companies", "projects", "notes", "users"}})
@@ -26,14 +26,14 @@ func TestSkillsAreCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *updateSkills {
-		if err := program.WriteSkills("leads/skills", list, true); err != nil {
+		if err := program.WriteSkills("leads/.agents/skills", list, true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var want, got []string
 	for _, s := range list {
 		for _, f := range s.Files {
-			path := "leads/skills/" + s.Name + "/" + f.Path
+			path := "leads/.agents/skills/" + s.Name + "/" + f.Path
 			want = append(want, path)
 			have, err := os.ReadFile(filepath.FromSlash(path))
 			if err != nil {
@@ -48,7 +48,7 @@ func TestSkillsAreCurrent(t *testing.T) {
 			t.Errorf("%s does not name the tool", s.Name)
 		}
 	}
-	err = filepath.WalkDir("leads/skills", func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir("leads/.agents/skills", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			got = append(got, filepath.ToSlash(path))
 		}

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/model/scripted/customers"
 	"github.com/parley-server/parley/internal/model/scripted/household"
 	"github.com/parley-server/parley/internal/model/scripted/notebook"
 	"github.com/parley-server/parley/internal/seam"
 )
 
 // minds make replies in Go, by the name that a rule has under by.
-var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook}
+var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook, "customers": withCustomers}
 
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
@@ -91,6 +92,38 @@ func inNotebook(req seam.Request, v view) (seam.Reply, error) {
 		t.Tools = append(t.Tools, d.Name)
 	}
 	reply := notebook.Answer(t)
+	var calls []call
+	for _, c := range reply.Calls {
+		calls = append(calls, call(c))
+	}
+	return thought(reply.Say, calls)
+}
+
+var skillListed = regexp.MustCompile(`(?m)^- ([A-Za-z0-9_-]+): `)
+
+// withCustomers has package customers make the reply.
+func withCustomers(req seam.Request, v view) (seam.Reply, error) {
+	t := customers.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now()}
+	if m := nowIn.FindStringSubmatch(v.About); m != nil {
+		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
+			t.Now = at
+		}
+	}
+	for _, x := range v.History {
+		t.Earlier = append(t.Earlier, customers.Exchange{Question: x.Question, Answer: x.Answer})
+	}
+	for _, r := range v.Results {
+		t.Results = append(t.Results, customers.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
+	}
+	for _, d := range req.Tools {
+		t.Tools = append(t.Tools, d.Name)
+		if d.Name == "Skill" {
+			for _, m := range skillListed.FindAllStringSubmatch(d.Description, -1) {
+				t.Skills = append(t.Skills, m[1])
+			}
+		}
+	}
+	reply := customers.Answer(t)
 	var calls []call
 	for _, c := range reply.Calls {
 		calls = append(calls, call(c))

@@ -87,8 +87,12 @@ func describe() []byte {
 		{"Account", schemaOf([]string{"id", "name", "email", "orgs"}, account)},
 		{"Me", schemaOf([]string{"id", "name", "email", "orgs", "expires_at"}, append(account[:len(account):len(account)], member{"expires_at", object{{"type", []string{"string", "null"}}, {"format", "date-time"}}}))},
 		{"Org", schemaOf([]string{"id", "name", "role"}, object{{"id", object{{"type", "string"}}}, {"name", object{{"type", "string"}}}, {"role", roles}})},
-		{"User", schemaOf([]string{"id", "name", "email", "role"}, object{
-			{"id", object{{"type", "string"}}}, {"name", object{{"type", "string"}}}, {"email", object{{"type", "string"}}}, {"role", roles},
+		{"User", schemaOf([]string{"id", "name", "email", "role", "you"}, object{
+			{"id", object{{"type", "string"}}},
+			{"name", object{{"type", "string"}}},
+			{"email", object{{"type", "string"}}},
+			{"role", roles},
+			{"you", object{{"type", "boolean"}, {"description", "Whether it is the user who asks."}}},
 		})},
 		{"Users", schemaOf([]string{"items", "total"}, object{{"items", object{{"type", "array"}, {"items", refTo("User")}}}, {"total", object{{"type", "integer"}}}})},
 	}

@@ -329,7 +329,7 @@ func (s *Server) colleagues(c *call) {
 	list := []any{}
 	for _, u := range users {
 		if role, ok := u.role(c.org); ok {
-			list = append(list, map[string]any{"id": u.ID, "name": u.Name, "email": u.Email, "role": role})
+			list = append(list, map[string]any{"id": u.ID, "name": u.Name, "email": u.Email, "role": role, "you": u.ID == c.who.ID})
 		}
 	}
 	reply(c.w, http.StatusOK, map[string]any{"items": list, "total": len(list)})

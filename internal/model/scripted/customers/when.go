@@ -1,0 +1,149 @@
+package customers
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	aTime  = regexp.MustCompile(`(?i)^(?:the )?(?:last|this|past|next|today|yesterday|total|all|general|detail|january|february|march|april|may|june|july|august|september|october|november|december|\d+)\b`)
+	aMonth = regexp.MustCompile(`^(?:January|February|March|April|May|June|July|August|September|October|November|December)$`)
+	span   = regexp.MustCompile(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
+	recent = regexp.MustCompile(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
+	since  = regexp.MustCompile(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
+	months = regexp.MustCompile(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
+	due    = regexp.MustCompile(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
+	starts = regexp.MustCompile(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
+	spoken = regexp.MustCompile(`(?i)\b(?:contacted|spoken|spoke|talked|called|last contact)\b`)
+)
+
+// when finds the time that a question is about: of what it says was done, or else when records were
+// made.
+func (q *query) when(takes func(string) bool, text string, now time.Time) {
+	if m := longAgo.FindStringSubmatch(text); m != nil && takes("last_contact_until") {
+		day := back(now, numberOf(m[1]), m[2]).Format(time.DateOnly)
+		q.set("last_contact_until", day, "that were last contacted before "+nice(day))
+		return
+	}
+	if noCall.MatchString(text) && takes("status") {
+		q.filters["status"] = "new"
+		q.say("status", "that nobody has contacted yet")
+	}
+	name, verb := "created", "added"
+	switch {
+	case due.MatchString(text) && takes("due_from"):
+		name, verb = "due", "due"
+	case starts.MatchString(text) && takes("starts_from"):
+		name, verb = "starts", "starting"
+	case spoken.MatchString(text) && takes("last_contact_from"):
+		name, verb = "last_contact", "last contacted"
+		if q.filters["status"] == "contacted" {
+			delete(q.filters, "status")
+			q.said = slices.DeleteFunc(q.said, func(p phrase) bool { return p.key == "status" })
+		}
+	}
+	if !takes(name + "_from") {
+		return
+	}
+	day := now.Truncate(24 * time.Hour)
+	between := func(from, until time.Time, said string) {
+		if !from.IsZero() {
+			q.filters[name+"_from"] = from.Format(time.DateOnly)
+		}
+		if !until.IsZero() {
+			q.filters[name+"_until"] = until.Format(time.DateOnly)
+		}
+		q.say(name, strings.TrimSpace(verb+" "+said))
+	}
+	month := time.Date(day.Year(), day.Month(), 1, 0, 0, 0, 0, time.UTC)
+	monday := day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
+	if m := recent.FindStringSubmatch(text); m != nil {
+		n := max(1, numberOf(m[1]))
+		between(back(now, n, m[2]), time.Time{}, strings.ToLower(strings.TrimPrefix(strings.TrimSpace(regexp.MustCompile(`(?i)^(?:in|within|over|during|for) `).ReplaceAllString(m[0], "")), "")))
+		return
+	}
+	if m := span.FindStringSubmatch(text); m != nil {
+		switch strings.ToLower(m[1]) {
+		case "today":
+			between(day, day, "today")
+		case "yesterday":
+			between(day.AddDate(0, 0, -1), day.AddDate(0, 0, -1), "yesterday")
+		case "this week":
+			between(monday, monday.AddDate(0, 0, 6), "this week")
+		case "last week":
+			between(monday.AddDate(0, 0, -7), monday.AddDate(0, 0, -1), "last week")
+		case "next week":
+			between(monday.AddDate(0, 0, 7), monday.AddDate(0, 0, 13), "next week")
+		case "this month":
+			between(month, month.AddDate(0, 1, -1), "this month")
+		case "last month":
+			between(month.AddDate(0, -1, 0), month.AddDate(0, 0, -1), "last month")
+		case "next month":
+			between(month.AddDate(0, 1, 0), month.AddDate(0, 2, -1), "next month")
+		case "this quarter":
+			first := month.AddDate(0, -(int(month.Month())-1)%3, 0)
+			between(first, first.AddDate(0, 3, -1), "this quarter")
+		case "this year":
+			between(time.Date(day.Year(), 1, 1, 0, 0, 0, 0, time.UTC), time.Date(day.Year(), 12, 31, 0, 0, 0, 0, time.UTC), "this year")
+		}
+		return
+	}
+	if m := since.FindStringSubmatch(text); m != nil {
+		at, err := time.Parse(time.DateOnly, m[2])
+		if err != nil {
+			if at, err = time.Parse("January 2 2006", m[2]+day.Format(" 2006")); err != nil {
+				at, err = time.Parse("January 2006", m[2]+day.Format(" 2006"))
+			}
+			if err != nil {
+				return
+			}
+			if at.After(day) && name != "due" && name != "starts" {
+				at = at.AddDate(-1, 0, 0)
+			}
+		}
+		switch word := strings.ToLower(m[1]); word {
+		case "since":
+			between(at, time.Time{}, "since "+nice(at.Format(time.DateOnly)))
+		case "after":
+			between(at.AddDate(0, 0, 1), time.Time{}, "after "+nice(at.Format(time.DateOnly)))
+		case "before":
+			between(time.Time{}, at.AddDate(0, 0, -1), "before "+nice(at.Format(time.DateOnly)))
+		default:
+			between(time.Time{}, at, "until "+nice(at.Format(time.DateOnly)))
+		}
+		return
+	}
+	if m := months.FindStringSubmatch(text); m != nil {
+		at, err := time.Parse("January 2006", upper(strings.ToLower(m[1]))+day.Format(" 2006"))
+		if err != nil {
+			return
+		}
+		if at.After(day) && name != "due" && name != "starts" {
+			at = at.AddDate(-1, 0, 0)
+		}
+		between(at, at.AddDate(0, 1, -1), "in "+at.Format("January"))
+	}
+}
+
+func back(now time.Time, n int, unit string) time.Time {
+	switch strings.ToLower(unit) {
+	case "day":
+		return now.AddDate(0, 0, -n)
+	case "week":
+		return now.AddDate(0, 0, -7*n)
+	case "month":
+		return now.AddDate(0, -n, 0)
+	}
+	return now.AddDate(-n, 0, 0)
+}
+
+// nice is a day for people.
+func nice(day string) string {
+	at, err := time.Parse(time.DateOnly, day[:min(len(day), 10)])
+	if err != nil {
+		return day
+	}
+	return at.Format("2 January 2006")
+}

@@ -1,0 +1,404 @@
+package customers
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// nouns name resources, the first is the one that an answer has.
+var nouns = []struct {
+	resource, one, many string
+	form                *regexp.Regexp
+}{
+	{"notes", "note", "notes", re(`notes?|remarks?|comments?`)},
+	{"projects", "project", "projects", re(`projects?|campaigns?`)},
+	{"companies", "company", "companies", re(`compan(?:y|ies)|accounts?|firms?|organisations?|organizations?`)},
+	{"leads", "lead", "leads", re(`leads?|prospects?|contacts?|people|deals?|opportunities`)},
+	{"users", "member of the organisation", "members of the organisation", re(`users?|colleagues?|members|team(?: members| mates|mates)?`)},
+}
+
+func re(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`) }
+
+func noun(resource string, n int) string {
+	for _, w := range nouns {
+		if w.resource == resource && n == 1 {
+			return w.one
+		} else if w.resource == resource {
+			return w.many
+		}
+	}
+	return resource
+}
+
+// query is what a question asks for.
+type query struct {
+	resource string
+	filters  map[string]any // parameters
+	said     []phrase
+	sort     string
+	sorted   string // in words
+	most     int    // how many; 0: as many as are shown
+	owner    string // a name that has to be looked up, or "me"
+	company  string // the same
+	project  string
+	own      bool // the question names the resource
+}
+
+// phrase says a filter in words.
+type phrase struct {
+	key, text string
+	before    bool // the noun
+}
+
+// keyOf is the same for filters of which a new one replaces the old.
+func keyOf(name string) string {
+	switch name {
+	case "city", "country", "region":
+		return "place"
+	case "owner_id", "author_id":
+		return "owner"
+	case "lead_id", "company_id", "project_id":
+		return "about"
+	}
+	for _, end := range []string{"_from", "_until"} {
+		name = strings.TrimSuffix(name, end)
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(name, "min_"), "max_")
+}
+
+func (q *query) set(name string, v any, said string) {
+	q.filters[name] = v
+	q.say(name, said)
+}
+
+func (q *query) say(name, said string) { q.said = append(q.said, phrase{keyOf(name), said, false}) }
+func (q *query) sayBefore(name, said string) {
+	q.said = append(q.said, phrase{keyOf(name), said, true})
+}
+
+// over lays a query over the one that it follows.
+func (q *query) over(base *query) {
+	replaced := map[string]bool{}
+	for name := range q.filters {
+		replaced[keyOf(name)] = true
+	}
+	if q.owner != "" {
+		replaced["owner"] = true
+	}
+	if q.company != "" || q.project != "" {
+		replaced["about"] = true
+	}
+	for name, v := range base.filters {
+		if !replaced[keyOf(name)] {
+			q.filters[name] = v
+		}
+	}
+	var kept []phrase
+	for _, p := range base.said {
+		if !replaced[p.key] {
+			kept = append(kept, p)
+		}
+	}
+	q.said = append(kept, q.said...)
+	if !replaced["owner"] {
+		q.owner = base.owner
+	}
+	if !replaced["about"] {
+		q.company, q.project = base.company, base.project
+	}
+	if q.sort == "" {
+		q.sort, q.sorted = base.sort, base.sorted
+	}
+	if q.most == 0 {
+		q.most = base.most
+	}
+}
+
+var (
+	countries = map[string]string{
+		"germany": "Germany", "german": "Germany", "austria": "Austria", "austrian": "Austria", "switzerland": "Switzerland", "swiss": "Switzerland", "norway": "Norway", "norwegian": "Norway",
+		"denmark": "Denmark", "danish": "Denmark", "sweden": "Sweden", "swedish": "Sweden", "finland": "Finland", "finnish": "Finland", "united kingdom": "United Kingdom", "uk": "United Kingdom",
+		"the uk": "United Kingdom", "the united kingdom": "United Kingdom", "great britain": "United Kingdom", "britain": "United Kingdom", "british": "United Kingdom", "england": "United Kingdom",
+		"ireland": "Ireland", "irish": "Ireland", "france": "France", "french": "France", "poland": "Poland", "polish": "Poland", "italy": "Italy", "italian": "Italy", "spain": "Spain", "spanish": "Spain",
+		"portugal": "Portugal", "portuguese": "Portugal", "netherlands": "Netherlands", "the netherlands": "Netherlands", "holland": "Netherlands", "dutch": "Netherlands", "belgium": "Belgium", "belgian": "Belgium",
+	}
+	nationality = regexp.MustCompile(`(?i)\b(german|austrian|swiss|norwegian|danish|swedish|finnish|british|irish|french|polish|italian|spanish|portuguese|dutch|belgian)\b`)
+	// places are names behind a preposition. A name begins with a capital letter.
+	places   = regexp.MustCompile(`\b(?i:in|from|around|near|out of|based in)\s+((?i:the\s+)?\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
+	lowPlace = regexp.MustCompile(`(?i)\b(?:in|from)\s+([\p{L}-]+)\s*$`)
+	atFirm   = regexp.MustCompile(`\b(?i:at|with|of|for|about|from) (?i:the company )?(\p{Lu}[\p{L}.'-]*(?:\s+(?:de\s+|van\s+)?\p{Lu}[\p{L}.'-]*)*)`)
+	owned    = regexp.MustCompile(`\b(?i:owned by|assigned to|belong to|belongs to|belonging to|looked after by|of|by|does|for) (?i:the owner )?(\p{Lu}\p{L}+(?:\s+(?:de\s+)?\p{Lu}\p{L}+)*)`)
+	whose    = regexp.MustCompile(`\b(\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)'s? (?i:\w+ )?(?i:leads|projects|deals|prospects|notes)\b`)
+	mine     = regexp.MustCompile(`(?i)\b(?:my|mine|i own|i have|assigned to me|of mine|do i|i look after)\b`)
+	unowned  = regexp.MustCompile(`(?i)\b(?:without|no|has no|have no|lack an?|missing an?)(?: an?)? owners?\b|\bunassigned\b|\bnobody (?:owns|looks after)\b|\bowned by nobody\b|\bnot assigned\b`)
+	noCall   = regexp.MustCompile(`(?i)\b(?:never|not(?: yet)?(?: been)?) (?:been )?contacted(?: yet)?\b|\bwithout (?:a )?contact\b`)
+	longAgo  = regexp.MustCompile(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
+	compare  = regexp.MustCompile(`(?i)\b(score|value|worth|revenue|active users?|users|target)s?\b(?: is| are| of)?\s*(?:(above|over|more than|greater than|higher than|bigger than|at least|from|>=?|below|under|less than|lower than|at most|up to|<=?))\s*(?:€|eur )?\s*([\d.,]+)\s*(k|m|thousand|million)?`)
+	counted  = regexp.MustCompile(`(?i)\b(above|over|more than|at least|below|under|less than|fewer than|at most)\s+(\d[\d.,]*)\s*(k|m|thousand|million)?\s*(€|euros?|eur|active users|users)`)
+	top      = regexp.MustCompile(`(?i)\b(?:top|best|first|biggest|largest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:best|biggest|largest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
+	orders   = regexp.MustCompile(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
+	quoted   = regexp.MustCompile(`"([^"]+)"`)
+	mention  = regexp.MustCompile(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
+	openOnes = regexp.MustCompile(`(?i)\b(?:open|active|running|in the pipeline|in progress|pipeline)\b`)
+	numbers  = map[string]int{"a": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+)
+
+func numberOf(word string) int {
+	if n, ok := numbers[strings.ToLower(word)]; ok {
+		return n
+	}
+	n, _ := strconv.Atoi(word)
+	return n
+}
+
+func amount(digits, unit string) int {
+	digits = strings.TrimRight(digits, ".,")
+	if i := strings.LastIndexAny(digits, ".,"); i >= 0 && len(digits)-i-1 == 3 || unit == "" {
+		digits = strings.NewReplacer(".", "", ",", "").Replace(digits)
+	}
+	f, _ := strconv.ParseFloat(strings.ReplaceAll(digits, ",", "."), 64)
+	switch strings.ToLower(unit) {
+	case "k", "thousand":
+		f *= 1000
+	case "m", "million":
+		f *= 1_000_000
+	}
+	return int(f)
+}
+
+// resourceIn is the resource that a question names.
+func resourceIn(text string) string {
+	best, at := "", -1
+	for _, n := range nouns {
+		if m := n.form.FindStringIndex(text); m != nil && (at < 0 || m[0] < at) {
+			best, at = n.resource, m[0]
+		}
+	}
+	return best
+}
+
+// read adds to q what a question asks for, by what the skill of the resource says.
+func (q *query) read(r *resource, text string, now time.Time) {
+	takes := func(name string) bool { return r.takes(r.list(), name) }
+	lower := strings.ToLower(text)
+	rest := text
+	if m := quoted.FindStringSubmatch(text); m != nil && takes("q") {
+		q.set("q", m[1], "with “"+m[1]+"”")
+		rest = strings.ReplaceAll(rest, m[0], "")
+	} else if m := mention.FindStringSubmatch(text); m != nil && takes("q") {
+		q.set("q", bare(m[1]), "with “"+bare(m[1])+"”")
+		rest = strings.ReplaceAll(rest, m[0], "")
+	}
+	q.enums(r, lower)
+	switch {
+	case unowned.MatchString(rest) && takes("owner_id"):
+		q.set("owner_id", "none", "without an owner")
+	case whose.MatchString(rest) && (takes("owner_id") || takes("author_id")):
+		q.owner = whose.FindStringSubmatch(rest)[1]
+	case mine.MatchString(rest) && (takes("owner_id") || takes("author_id")):
+		q.owner = "me"
+	}
+	for _, m := range places.FindAllStringSubmatch(rest, -1) {
+		q.place(takes, m[1])
+	}
+	if m := lowPlace.FindStringSubmatch(bare(rest)); m != nil && q.filters["city"] == nil && q.filters["country"] == nil && !aTime.MatchString(m[1]) && q.filters["source"] == nil {
+		q.place(takes, m[1])
+	}
+	if m := nationality.FindStringSubmatch(rest); m != nil && takes("country") && q.filters["country"] == nil {
+		q.set("country", countries[strings.ToLower(m[1])], "in "+countryOf(m[1]))
+	}
+	if q.owner == "" && q.filters["owner_id"] == nil {
+		if m := owned.FindStringSubmatch(rest); m != nil && (takes("owner_id") || takes("author_id")) && !aMonth.MatchString(m[1]) {
+			q.owner = m[1]
+		}
+	}
+	if m := atFirm.FindStringSubmatch(rest); m != nil && takes("company_id") && (strings.HasPrefix(strings.ToLower(m[0]), "at ") || strings.HasPrefix(strings.ToLower(m[0]), "with ") || q.resource == "notes") {
+		q.company = m[1]
+		if q.owner == m[1] {
+			q.owner = ""
+		}
+	}
+	for _, m := range compare.FindAllStringSubmatch(rest, -1) {
+		name := map[string]string{"worth": "value", "revenue": "value", "users": "active_users", "active user": "active_users", "active users": "active_users", "user": "active_users"}[strings.ToLower(m[1])]
+		if name == "" {
+			name = strings.ToLower(m[1])
+		}
+		q.bound(takes, name, m[2], amount(m[3], m[4]))
+	}
+	for _, m := range counted.FindAllStringSubmatch(rest, -1) {
+		name := "value"
+		if strings.HasSuffix(strings.ToLower(m[4]), "users") {
+			name = "active_users"
+		}
+		q.bound(takes, name, m[1], amount(m[2], m[3]))
+	}
+	q.when(takes, rest, now)
+	q.order(r, lower)
+}
+
+func countryOf(word string) string {
+	c := countries[strings.ToLower(word)]
+	if c == "United Kingdom" || c == "Netherlands" {
+		return "the " + c
+	}
+	return c
+}
+
+func (q *query) place(takes func(string) bool, name string) {
+	name = strings.TrimSpace(name)
+	key := strings.ToLower(name)
+	switch {
+	case aMonth.MatchString(name) || aTime.MatchString(name):
+	case countries[key] != "" && takes("country"):
+		q.set("country", countries[key], "in "+countryOf(name))
+	case takes("city") && !strings.HasPrefix(key, "the "):
+		if had, ok := q.filters["city"].(string); ok {
+			q.filters["city"] = had + "," + name
+			q.said[len(q.said)-1].text += " or " + name
+			return
+		}
+		q.set("city", upper(name), "in "+upper(name))
+	case takes("region"):
+		q.set("region", upper(name), "in "+upper(name))
+	}
+}
+
+func upper(s string) string {
+	for i, r := range s {
+		return strings.ToUpper(string(r)) + s[i+len(string(r)):]
+	}
+	return s
+}
+
+// enums finds the values that filters may have.
+func (q *query) enums(r *resource, lower string) {
+	words := strings.FieldsFunc(lower, func(c rune) bool { return c == ' ' || c == ',' || c == '.' || c == '?' || c == '!' })
+	negated := regexp.MustCompile(`\b(?:not|never|n't|except|other than)\b`).MatchString(lower)
+	for _, name := range []string{"status", "source", "plan", "industry"} {
+		p, ok := r.requests[r.list()][name]
+		if !ok {
+			continue
+		}
+		var found []string
+		for _, v := range p.values {
+			if v == "none" || name == "status" && v == "contacted" && (noCall.MatchString(lower) || longAgo.MatchString(lower)) {
+				continue
+			}
+			if slices.Contains(words, v) || v == "outbound" && slices.Contains(words, "outreach") {
+				found = append(found, v)
+			}
+		}
+		if name == "status" && len(found) == 0 && openOnes.MatchString(lower) && slices.Contains(p.values, "qualified") {
+			found = []string{"new", "contacted", "qualified", "proposal"}
+			q.filters["status"] = strings.Join(found, ",")
+			q.sayBefore("status", "open")
+			continue
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if negated && name == "status" && len(found) < len(p.values)/2 {
+			var others []string
+			for _, v := range p.values {
+				if !slices.Contains(found, v) {
+					others = append(others, v)
+				}
+			}
+			q.set(name, strings.Join(others, ","), "that are not "+strings.Join(found, " or "))
+			continue
+		}
+		q.filters[name] = strings.Join(found, ",")
+		switch word := strings.Join(found, " or "); {
+		case name == "source":
+			q.say(name, "from "+word)
+		case name == "plan":
+			q.say(name, "on the plan "+word)
+		case word == "proposal":
+			q.say(name, "with a proposal")
+		default:
+			q.sayBefore(name, word)
+		}
+	}
+}
+
+func (q *query) bound(takes func(string) bool, name, word string, n int) {
+	low, high := "min_"+name, "max_"+name
+	if !takes(low) {
+		return
+	}
+	label := strings.ReplaceAll(name, "_", " ")
+	shown := grouped(n)
+	if name == "value" {
+		shown = "€" + shown
+	}
+	switch word = strings.ToLower(word); word {
+	case "at least", "from", ">=":
+		q.set(low, n, fmt.Sprintf("with a %s of at least %s", label, shown))
+	case "at most", "up to", "<=":
+		q.set(high, n, fmt.Sprintf("with a %s of at most %s", label, shown))
+	case "below", "under", "less than", "lower than", "fewer than", "<":
+		q.set(high, n-1, fmt.Sprintf("with a %s below %s", label, shown))
+	default:
+		q.set(low, n+1, fmt.Sprintf("with a %s above %s", label, shown))
+	}
+}
+
+func (q *query) order(r *resource, lower string) {
+	sorts := r.requests[r.list()]["sort"].values
+	by := func(name, said string) {
+		if slices.Contains(sorts, name) && q.sort == "" {
+			q.sort, q.sorted = name, said
+		}
+	}
+	if m := orders.FindStringSubmatch(lower); m != nil {
+		name := map[string]string{"last contact": "last_contact_on", "due date": "due_on", "created": "created_at", "creation": "created_at", "date": "created_at", "active users": "active_users"}[m[1]]
+		if name == "" {
+			name = m[1]
+		}
+		switch name {
+		case "score", "value", "active_users", "target", "created_at", "last_contact_on":
+			by("-"+name, "by "+m[1])
+		default:
+			by(name, "by "+m[1])
+		}
+	}
+	has := func(words string) bool { return regexp.MustCompile(`\b(?:` + words + `)\b`).MatchString(lower) }
+	switch {
+	case has(`most valuable|worth (?:the )?most|biggest|largest|highest value|most money|richest`):
+		by("-value", "by value")
+		by("-active_users", "by active users")
+	case has(`best|strongest|hottest|most promising|highest score|warmest|top`):
+		by("-score", "by score")
+		by("-active_users", "by active users")
+	case has(`smallest|least valuable|cheapest|lowest value`):
+		by("value", "the smallest first")
+		by("active_users", "the fewest users first")
+	case has(`worst|weakest|coldest|lowest score`):
+		by("score", "the lowest score first")
+	case has(`most active|most users`):
+		by("-active_users", "by active users")
+	case has(`newest|latest|most recent|recent|just came in|last (?:\d+|few)`):
+		by("-created_at", "the newest first")
+	case has(`oldest|earliest`):
+		by("created_at", "the oldest first")
+	case has(`due (?:first|next|soonest)|next deadline`):
+		by("due_on", "by due date")
+	}
+	if m := top.FindStringSubmatch(lower); m != nil {
+		q.most = numberOf(m[1] + m[2])
+	} else if regexp.MustCompile(`\b(?:which|what|who)\b.*\b(?:lead|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || regexp.MustCompile(`\bthe (?:best|biggest|largest|newest|oldest|latest|most \w+) (?:lead|company|project|note)\b`).MatchString(lower) {
+		q.most = 1
+	}
+}
+
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
