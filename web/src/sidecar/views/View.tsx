@@ -94,13 +94,14 @@ export function View({ chat, state, draft, ui }: { chat: Chat; state: State; dra
             <Composer chat={chat} state={state} draft={draft} ui={ui} />
           </>
         )}
+        {/* Inside, because what is outside of a modal dialog is not read. */}
+        <div class="unseen" role="status" aria-live="polite" key={`p${ui.said.n % 2}`}>
+          {ui.said.text}
+        </div>
+        <div class="unseen" role="alert" key={`u${ui.said.n % 2}`}>
+          {ui.said.urgent}
+        </div>
       </dialog>
-      <div class="unseen" role="status" aria-live="polite" key={`p${ui.said.n % 2}`}>
-        {ui.said.text}
-      </div>
-      <div class="unseen" role="alert" key={`u${ui.said.n % 2}`}>
-        {ui.said.urgent}
-      </div>
     </>
   );
 }
