@@ -139,6 +139,11 @@ func (s *Store) open() error {
 	}
 	err = sqlitex.ExecuteTransient(c, "PRAGMA synchronous = FULL", nil)
 	if err == nil {
+		// 64 MiB of the log are moved to the database together. With SQLite's default of 4 MiB a call
+		// that changes a large file would wait until its old content is written and synced twice.
+		err = sqlitex.ExecuteTransient(c, "PRAGMA wal_autocheckpoint = 16384", nil)
+	}
+	if err == nil {
 		err = migrate(c)
 	}
 	if err != nil {

@@ -15,6 +15,7 @@
 package files
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -236,7 +237,7 @@ func (p place) read(limit int64) ([]byte, error) {
 	if fi.Size() > limit {
 		return nil, tooLarge(p.path, fi.Size(), limit)
 	}
-	body, err := io.ReadAll(io.LimitReader(f, limit+1))
+	body, err := readAll(io.LimitReader(f, limit+1), fi.Size())
 	switch {
 	case err != nil:
 		return nil, said(err, p.path, p.path)
@@ -246,12 +247,22 @@ func (p place) read(limit int64) ([]byte, error) {
 	return body, nil
 }
 
+// readAll is io.ReadAll for a file that probably has that size, without copying it as it grows.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	body := make([]byte, 0, size+bytes.MinRead)
+	b := bytes.NewBuffer(body)
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
 // Change is a change of one file.
 type Change struct {
 	Path string
 	Body []byte  // its new content
 	Gone bool    // the file is deleted; Body is ignored
 	Was  Version // what it was based on; "" means that there is no such file yet
+	// Old is the content that Was stands for. With it the file need not be hashed. May be nil.
+	Old []byte
 	// Tag is part of the name of the temporary file, so that [Tree.Tidy] can remove one that a
 	// crash left behind. Empty: a random one.
 	Tag string
@@ -279,7 +290,7 @@ func (t Tree) Apply(c Change) (made []string, err error) {
 	}
 	unlock := lock(filepath.Join(t.root.Name(), p.path)) // the same whichever folder the tree begins at
 	defer unlock()
-	mode, err := p.check(c.Was)
+	mode, err := p.check(c.Was, c.Old)
 	if err != nil {
 		return made, err
 	}
@@ -304,7 +315,7 @@ func (t Tree) Apply(c Change) (made []string, err error) {
 }
 
 // check compares a file with the version that a change is based on, and returns its mode.
-func (p place) check(was Version) (fs.FileMode, error) {
+func (p place) check(was Version, old []byte) (fs.FileMode, error) {
 	switch fi, err := p.look(); {
 	case errors.Is(err, fs.ErrNotExist) && was == "":
 		return 0o644, nil
@@ -317,14 +328,43 @@ func (p place) check(was Version) (fs.FileMode, error) {
 	case was == "":
 		return 0, changed(p.path, "exists already")
 	default:
-		now, err := p.version()
+		same, err := p.is(was, old)
 		if err != nil {
 			return 0, err
 		}
-		if now != was {
+		if !same {
 			return 0, changed(p.path, "has changed since it was read")
 		}
 		return fi.Mode().Perm(), nil
+	}
+}
+
+// is reports whether a file still has the content of a version.
+func (p place) is(was Version, old []byte) (bool, error) {
+	if old == nil {
+		now, err := p.version()
+		return now == was, err
+	}
+	f, fi, err := p.open()
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if fi.Size() != int64(len(old)) {
+		return false, nil
+	}
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := f.Read(buf)
+		if n > len(old) || !bytes.Equal(buf[:n], old[:n]) {
+			return false, nil
+		}
+		switch old = old[n:]; {
+		case errors.Is(err, io.EOF):
+			return len(old) == 0, nil
+		case err != nil:
+			return false, said(err, p.path, p.path)
+		}
 	}
 }
 
@@ -471,7 +511,7 @@ func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
 
 func tooLarge(name string, size, limit int64) error {
-	return parley.Errorf(parley.CodeTooLarge, "%s has %s; the limit is %s", quoted(name), bytes(size), bytes(limit))
+	return parley.Errorf(parley.CodeTooLarge, "%s has %s; the limit is %s", quoted(name), sizeText(size), sizeText(limit))
 }
 
 // said is an error of the file system in words: about an element of a path.

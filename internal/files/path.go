@@ -115,8 +115,8 @@ func fold(elem string) string {
 	return strings.TrimRight(elem, ". ")
 }
 
-// bytes is a size for people.
-func bytes(n int64) string {
+// sizeText is a size for people.
+func sizeText(n int64) string {
 	switch {
 	case n < 10<<10:
 		return fmt.Sprintf("%d bytes", n)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -104,8 +105,16 @@ func (t *Toolset) edit(ctx context.Context, r seam.Run, tree files.Tree) (edit, 
 	case !utf8.Valid(old):
 		return e, wrong("%s is not text", name)
 	}
-	before, after := lineEnds(old, in.Old), lineEnds(old, in.New)
-	switch n := bytes.Count(old, []byte(before)); {
+	before, after := in.Old, in.New
+	if crlf(old) {
+		before, after = withCRLF(before), withCRLF(after)
+	}
+	at := bytes.Index(old, []byte(before))
+	n := min(at+1, 1)
+	if n == 1 {
+		n += bytes.Count(old[at+len(before):], []byte(before))
+	}
+	switch {
 	case in.Old == "":
 		e.body = []byte(after)
 	case n == 0:
@@ -116,19 +125,25 @@ func (t *Toolset) edit(ctx context.Context, r seam.Run, tree files.Tree) (edit, 
 		if size := int64(len(old)) + int64(n)*int64(len(after)-len(before)); size > files.MaxFile { // before it is made
 			return e, parley.Errorf(parley.CodeTooLarge, "%s would have %d MB; the limit is %d MB", name, size>>20, int64(files.MaxFile)>>20)
 		}
+		if n == 1 {
+			e.body = slices.Concat(old[:at], []byte(after), old[at+len(before):])
+			e.said = name + " was changed. It now has:\n" + snippet(e.body, at, at+len(after))
+			break
+		}
 		e.body = bytes.ReplaceAll(old, []byte(before), []byte(after))
 		e.said = fmt.Sprintf("%s was changed in %d places.", name, n)
-		if n == 1 {
-			at := bytes.Index(old, []byte(before))
-			e.said = name + " was changed. It now has:\n" + snippet(e.body, at, at+len(after))
-		}
 	}
 	return e, nil
 }
 
-// lineEnds gives a text the line ends of a file that has only CRLF. Models write LF.
-func lineEnds(file []byte, text string) string {
-	if n := bytes.Count(file, []byte("\r\n")); n == 0 || n != bytes.Count(file, []byte("\n")) || strings.Contains(text, "\r\n") {
+// crlf reports whether all line ends of a file are CRLF. Models write LF.
+func crlf(file []byte) bool {
+	n := bytes.Count(file, []byte("\r\n"))
+	return n > 0 && n == bytes.Count(file, []byte("\n"))
+}
+
+func withCRLF(text string) string {
+	if strings.Contains(text, "\r\n") {
 		return text
 	}
 	return strings.ReplaceAll(text, "\n", "\r\n")
@@ -169,13 +184,10 @@ const (
 // saved describes a change to a version, with its diff.
 func saved(e edit, after files.Version) parley.FileSaved {
 	s := parley.FileSaved{Path: e.path, Before: e.was, After: after}
-	if !utf8.Valid(e.old) || !utf8.Valid(e.body) || bytes.IndexByte(e.old, 0) >= 0 || bytes.IndexByte(e.body, 0) >= 0 {
-		return s
-	}
 	// Only what lies between the first and the last difference is compared, so a small change of
 	// a large file takes no time.
 	before, now, skipped := between(e.old, e.body)
-	if len(before)+len(now) > maxDiffInput {
+	if len(before)+len(now) > maxDiffInput || !isText(before) || !isText(now) || binary(e.old) || binary(e.body) {
 		return s
 	}
 	oldLines, newLines := string(before), string(now)
@@ -201,23 +213,46 @@ func saved(e edit, after files.Version) parley.FileSaved {
 	return s
 }
 
+// isText reports whether a piece of a file can be in a diff.
+func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+
+// block is how many bytes are compared at once.
+const block = 4 << 10
+
+// common is the length of what a and b, which are equally long, have in common at the beginning.
+func common(a, b []byte) (n int) {
+	for n+block <= len(a) && bytes.Equal(a[n:n+block], b[n:n+block]) {
+		n += block
+	}
+	for n < len(a) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// commonEnd is that at the end.
+func commonEnd(a, b []byte) (n int) {
+	for n+block <= len(a) && bytes.Equal(a[len(a)-n-block:len(a)-n], b[len(b)-n-block:len(b)-n]) {
+		n += block
+	}
+	for n < len(a) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
 // between cuts the lines that two texts have in common at the beginning and at the end, except for
 // three on each side. skipped is how many were cut at the beginning.
 func between(a, b []byte) (x, y []byte, skipped int) {
-	start, n := 0, min(len(a), len(b))
-	for start < n && a[start] == b[start] {
-		start++
-	}
+	n := min(len(a), len(b))
+	start := common(a[:n], b[:n])
 	for range 4 {
 		if start = bytes.LastIndexByte(a[:start], '\n'); start < 0 {
 			break
 		}
 	}
 	start++
-	end := 0
-	for end < n-start && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
+	end := commonEnd(a[len(a)-(n-start):], b[len(b)-(n-start):])
 	tail := a[len(a)-end:]
 	keep := 0
 	for range 4 {

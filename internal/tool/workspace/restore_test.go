@@ -1,10 +1,13 @@
 package workspace_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"image"
+	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,7 +103,11 @@ func outcomes(r seam.Restored) map[string]string {
 // TestRestore takes changes of files back to the byte, takes that back to the byte, and once more.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	binary := "\x89PNG\r\n\x1a\n\x00\xff\r\n\x80"
+	var dot bytes.Buffer
+	if err := png.Encode(&dot, image.NewRGBA(image.Rect(0, 0, 1, 1))); err != nil {
+		t.Fatal(err)
+	}
+	binary := dot.String() + "\x00\xff\r\n\x80"
 	d := newDesk(t, map[string]string{"a.md": "one\r\ntwo", "bin": binary, "keep.md": "k", "empty": "", "old/b.md": "b"})
 	before := d.tree()
 	for _, name := range []string{"a.md", "bin", "empty", "old/b.md", "keep.md"} {

@@ -205,7 +205,7 @@ func (t *Toolset) change(ctx context.Context, r seam.Run, tree files.Tree) (parl
 	}
 	// From here on ctx is not asked any more: the change is made, or found to be impossible.
 	ctx = context.WithoutCancel(ctx)
-	if rec.Dirs, err = tree.Apply(files.Change{Path: e.path, Body: e.body, Was: e.was, Tag: string(r.Call)}); err != nil {
+	if rec.Dirs, err = tree.Apply(files.Change{Path: e.path, Body: e.body, Was: e.was, Old: e.old, Tag: string(r.Call)}); err != nil {
 		return failed(err)
 	}
 	if err := t.checks().End(ctx, r.Session, rec); err != nil {
