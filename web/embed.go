@@ -480,5 +480,24 @@ func say(w http.ResponseWriter, r *http.Request, status int, text, hint string) 
 	}
 	h.Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]parley.ErrorInfo{"error": {Code: code, Message: text, Hint: hint}})
+	body := map[string]any{"error": parley.ErrorInfo{Code: code, Message: text, Hint: hint}}
+	if wantsDetail(w) {
+		body["detail"] = text
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// wantsDetail reports whether the client of w looks for the message of an error under detail, too. A
+// writer of the server's knows that.
+func wantsDetail(w http.ResponseWriter) bool {
+	for {
+		if d, ok := w.(interface{ WantsDetail() bool }); ok {
+			return d.WantsDetail()
+		}
+		under, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = under.Unwrap()
+	}
 }

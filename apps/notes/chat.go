@@ -260,7 +260,12 @@ func failure(t parley.TurnInfo) error {
 		return parley.Errorf(parley.CodeUnavailable, "%s", because("the turn was interrupted", t.Reason))
 	}
 	if t.Error != nil {
-		return parley.Errorf(t.Error.Code, "%s", t.Error.Message).WithHint("%s", t.Error.Hint)
+		code := t.Error.Code
+		switch code {
+		case parley.CodeInvalid, parley.CodeUnauthenticated, parley.CodeForbidden, parley.CodeNotFound, parley.CodeConflict:
+			code = parley.CodeModel // the provider has refused our request; the client's was accepted
+		}
+		return parley.Errorf(code, "%s", t.Error.Message).WithHint("%s", t.Error.Hint)
 	}
 	return parley.Errorf(parley.CodeInternal, "the turn failed")
 }

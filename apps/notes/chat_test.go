@@ -438,3 +438,20 @@ func TestFailed(t *testing.T) {
 		t.Errorf("%v %s", err, h.body)
 	}
 }
+
+// TestFailedOfTheProvider: what a provider refuses is no mistake of the client's.
+func TestFailedOfTheProvider(t *testing.T) {
+	t.Parallel()
+	for code, status := range map[parley.Code]int{
+		parley.CodeInvalid: 502, parley.CodeUnauthenticated: 502, parley.CodeForbidden: 502, parley.CodeNotFound: 502, parley.CodeTooLarge: 413,
+	} {
+		g := newRig(t, func(context.Context, seam.Request, func(string)) (seam.Reply, error) {
+			return seam.Reply{}, parley.Errorf(code, "the provider refused the request").WithHint("see its error")
+		})
+		a := g.chat("petra", "", "hello")
+		g.Close()
+		if a.status != status || a.fields.Detail == nil || *a.fields.Detail != "the provider refused the request" || status == 502 && a.fields.Error.Code != parley.CodeModel {
+			t.Errorf("%s: %d %s", code, a.status, a.body)
+		}
+	}
+}

@@ -333,12 +333,15 @@ func (t *tracker) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// WantsDetail reports whether the client looks for the message of an error under detail, too.
+func (t *tracker) WantsDetail() bool { return t.detail != nil && t.detail() }
+
 // wantsDetail reports whether an error that is written to w has its message under detail, too, which
 // the Guard before w knows.
 func wantsDetail(w http.ResponseWriter) bool {
 	for {
 		if t, ok := w.(*tracker); ok {
-			return t.detail != nil && t.detail()
+			return t.WantsDetail()
 		}
 		under, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {

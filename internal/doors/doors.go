@@ -103,11 +103,20 @@ func (t *Table) Unlock(path string, served func() bool) {
 	t.unlocked[path] = served
 }
 
-// Detail says that clients of a path look for the message of an error under detail.
+// Detail says that clients of a path look for the message of an error under detail, also at paths
+// below its folder where there is nothing.
 func (t *Table) Detail(path string) { t.details = append(t.details, path) }
 
-// HasDetail reports whether they do.
-func (t *Table) HasDetail(path string) bool { return slices.Contains(t.details, path) }
+// HasDetail reports whether the client of a request does.
+func (t *Table) HasDetail(r *http.Request) bool {
+	if at := t.At(r); at != "" && at != "/" {
+		return slices.Contains(t.details, at)
+	}
+	return slices.ContainsFunc(t.details, func(path string) bool {
+		folder := path[:strings.LastIndexByte(path, '/')+1]
+		return folder != "/" && strings.HasPrefix(r.URL.Path, folder)
+	})
+}
 
 // bounded limits the bodies that h reads. A request whose declared length is over the limit is
 // rejected; reading any other body beyond the limit fails.

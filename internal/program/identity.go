@@ -160,7 +160,7 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		clean, _ := h.writer.RedactFile(body)
 		return clean
 	}
-	guard.Detail = func(r *http.Request) bool { return h.table.HasDetail(h.table.At(r)) }
+	guard.Detail = func(r *http.Request) bool { return h.table.HasDetail(r) }
 	if o.Verifiers != nil && h.access.SignIns != nil { // the network
 		o.SignIns, o.Cookie = h.access.SignIns, h.cookie
 	}

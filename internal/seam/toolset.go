@@ -301,6 +301,13 @@ type Worder interface {
 	Words(tool string, input json.RawMessage) string
 }
 
+// Refuser is a Toolset with words of its own for inputs that do not fit a schema.
+type Refuser interface {
+	// Refuses returns what the model is told about such an input; "" if it has no words for it. It
+	// must answer from memory at once: the session is locked.
+	Refuses(tool string, input json.RawMessage) string
+}
+
 // Previewer is a Toolset that can show what a call would send out, such as a post as it will look.
 type Previewer interface {
 	// Preview is a text for the human who decides about the call, besides its title and its

@@ -267,6 +267,11 @@ func (b *Box) Check(name string, input json.RawMessage) *parley.Error {
 		input = json.RawMessage(`{}`)
 	}
 	if wrong := t.in.check(input); len(wrong) > 0 {
+		if r, ok := t.set.(seam.Refuser); ok {
+			if words := r.Refuses(name, input); words != "" {
+				return parley.Errorf(parley.CodeInvalid, "%s", words).WithField(wrong[0].at)
+			}
+		}
 		// Arguments that are not JSON arrive here as a string.
 		var text string
 		if json.Unmarshal(input, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {

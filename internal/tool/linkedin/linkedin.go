@@ -94,8 +94,9 @@ type Toolset struct {
 	client   *http.Client
 	version  atomic.Pointer[string] // that was accepted last
 
-	mu   sync.Mutex
-	busy map[string]*gate
+	mu    sync.Mutex
+	busy  map[string]*gate
+	heard heard
 }
 
 var (
@@ -104,6 +105,7 @@ var (
 	_ seam.Preparer   = (*Toolset)(nil)
 	_ seam.Worder     = (*Toolset)(nil)
 	_ seam.Previewer  = (*Toolset)(nil)
+	_ seam.Refuser    = (*Toolset)(nil)
 )
 
 // New makes a toolset. The field of its error is the option that is wrong.
@@ -455,6 +457,18 @@ func (*Toolset) Words(tool string, raw json.RawMessage) string {
 	return ""
 }
 
+// Refuses implements [seam.Refuser]: what Run would say.
+func (t *Toolset) Refuses(tool string, raw json.RawMessage) string {
+	w := wish{tool: strings.TrimPrefix(tool, Prefix)}
+	if json.Unmarshal(raw, &w.input) != nil {
+		return ""
+	}
+	if err := w.check(); err != nil {
+		return failed(err).Output
+	}
+	return "" // such as a field too many
+}
+
 // Preview implements [seam.Previewer]: whose it is, where it goes, and the text as it will look.
 func (t *Toolset) Preview(tool string, raw json.RawMessage, space parley.Workspace) string {
 	var in input
@@ -471,7 +485,11 @@ func (t *Toolset) Preview(tool string, raw json.RawMessage, space parley.Workspa
 	case PostComment:
 		return "A public comment on LinkedIn in the name of " + who + ", on " + in.Post + ":\n\n" + in.Text
 	case ReplyComment:
-		return "A public reply on LinkedIn in the name of " + who + ", to " + in.Comment + " on " + in.Post + ":\n\n" + in.Text
+		head := "A public reply on LinkedIn in the name of " + who + ", to " + in.Comment + " on " + in.Post
+		if to, ok := t.heardOf(space, in.Comment); ok {
+			return head + ". The comment, by " + to.Author + ":\n\n> " + strings.ReplaceAll(to.Text, "\n", "\n> ") + "\n\nThe reply:\n\n" + in.Text
+		}
+		return head + ", whose text has not been read since the server started:\n\n" + in.Text
 	}
 	return ""
 }
