@@ -244,6 +244,10 @@ func (u *turn) make(resource, text string) (string, bool) {
 func (u *turn) body(r *resource, request string, want map[string]string) (body map[string]any, words string, ok bool) {
 	body = map[string]any{}
 	var said []string
+	to := " "
+	if request == r.update() {
+		to = " to "
+	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		value := strings.Trim(strings.TrimSpace(want[name]), `"`)
 		field := name
@@ -261,7 +265,7 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 		switch {
 		case field == "owner_id" && value == "":
 			body[field] = nil
-			said = append(said, "no owner")
+			said = append(said, "the owner to nobody")
 			continue
 		case field == "owner_id":
 			if regexp.MustCompile(`(?i)^(?:me|myself)$`).MatchString(value) {
@@ -308,7 +312,10 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 		default:
 			body[field] = value
 		}
-		said = append(said, strings.ReplaceAll(strings.TrimSuffix(name, "_on"), "_", " ")+" “"+value+"”")
+		said = append(said, "the "+strings.ReplaceAll(strings.TrimSuffix(name, "_on"), "_", " ")+to+"“"+value+"”")
+	}
+	if n := len(said); n > 1 {
+		said = append(said[:n-2], said[n-2]+" and "+said[n-1])
 	}
 	return body, strings.Join(said, ", "), true
 }
@@ -330,7 +337,7 @@ func (u *turn) update(name string, want map[string]string) (string, bool) {
 		}
 	}
 	if same && !u.proposed("PUT") {
-		return fmt.Sprintf("**%s** (`%s`) has that already: %s.", f.name(), f.id(), words), true
+		return fmt.Sprintf("**%s** (`%s`) has that already.", f.name(), f.id()), true
 	}
 	return u.write("PUT", r.path()+"/"+f.id(), "Change "+f.name(), "Sets "+words+".", body, func(a record) string {
 		if a.text("id") == "" {

@@ -65,6 +65,8 @@ let demo = { users: [], parley: false };
 const sidecar = (f) => (window.ParleySidecar ??= []).push(f);
 sidecar((s) => {
   s.configure({ getToken: () => session.token });
+  s.on("open", () => document.documentElement.setAttribute("data-panel", ""));
+  s.on("close", () => document.documentElement.removeAttribute("data-panel"));
   s.on("write", (w) => {
     const id = /\/api\/\w+\/([\w-]+)/.exec(w.path)?.[1];
     if (w.state !== "open" && w.state !== "sent") refresh(id, w.method === "POST");
@@ -96,7 +98,6 @@ function arrive(user) {
   if (!user.orgs.some((o) => o.id === session.org)) session.org = user.orgs[0].id;
   kept.set("org", session.org);
   sidecar((s) => { s.configure({ user: user.id, org: session.org, launcher: true }); s.setToken(session.token); });
-  if (demo.parley) document.documentElement.dataset.sidecar = "on";
   frame();
   go();
 }
@@ -259,7 +260,7 @@ async function list() {
   const order = (field) => (now.sort === field ? "ascending" : now.sort === "-" + field ? "descending" : null);
   main.querySelector("#rows").replaceChildren(
     answer.items.length === 0 ? el("div", { class: "table" }, el("p", { class: "empty" }, "Nothing fits.")) : el("div", { class: "table" }, el("table", {},
-      el("thead", {}, el("tr", {}, view.columns.map(([title, field, , kind]) => el("th", { class: kind === "number" ? "number" : "", "aria-sort": field && order(field), scope: "col" },
+      el("thead", {}, el("tr", {}, view.columns.map(([title, field, , kind, small]) => el("th", { "data-small": small, class: kind === "number" ? "number" : "", "aria-sort": field && order(field), scope: "col" },
         field ? el("button", { onclick: () => { now.sort = now.sort === field ? "-" + field : field; now.page = 1; list().catch((e) => toast(e.message)); } }, title, { ascending: "↑", descending: "↓" }[order(field)] ?? "") : el("span", {}, title))))),
       el("tbody", {}, answer.items.map((r) => {
         const open = () => { location.hash = now.name === "notes" ? about(r) : `#/${now.name}/${r.id}`; };
