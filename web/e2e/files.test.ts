@@ -231,6 +231,12 @@ describe.runIf(!process.env["PARLEY_URL"])("the files of a workspace", () => {
     await page().getByRole("dialog").getByRole("region", { name: "Content of Apple cake.md" }).waitFor();
     await lookAt(browser, "files-phone", 844, [390]);
     expect(await page().evaluate(() => document.activeElement?.closest("dialog") !== null), "the focus is in it").toBe(true);
+    await page().getByRole("button", { name: "Actions for Apple cake.md" }).click();
+    await page().getByRole("menuitem", { name: "Rename or move" }).click();
+    await page().getByRole("dialog", { name: "Rename or move" }).waitFor();
+    await page().keyboard.press("Escape");
+    await page().getByRole("dialog", { name: "Rename or move" }).waitFor({ state: "detached" });
+    await content("Apple cake.md").waitFor();
     await page().keyboard.press("Escape");
     await expect.poll(() => page().getByRole("dialog").count()).toBe(0);
   });

@@ -15,6 +15,7 @@ export async function lookAt(browser: Browser, name: string, height: number, at:
   for (const width of at) {
     for (const theme of both) {
       await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme: theme }); // what some pages follow
       await page.evaluate((theme) => {
         document.documentElement.dataset["theme"] = theme;
         return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));

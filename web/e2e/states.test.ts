@@ -145,6 +145,22 @@ describe.runIf(!process.env["PARLEY_URL"])("can be read:", () => {
     await page().unrouteAll({ behavior: "wait" });
   });
 
+  test("the pages beside those of the apps, and an address of nobody's conversation", async () => {
+    browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+    await page().goto(`${server.url}/docs`);
+    await page().locator("summary").filter({ hasText: "Make a session" }).first().click();
+    await look("docs", 900, [1440, 390]);
+    await page().goto(`${server.url}/nothing/here`);
+    await page().getByRole("link", { name: "All apps" }).waitFor();
+    await look("missing", 844, [390]);
+    await page().goto(`${server.url}/login.html?state=x&code=y`);
+    await page().getByRole("alert").waitFor();
+    await look("login-over", 844, [390]);
+    await page().goto(`${server.url}/apps/home/#/S-nobody`);
+    await page().getByText("This conversation is not here").waitFor();
+    await look("lost", 844, [390]);
+  });
+
   test("the login", async () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
     await page().route("**/v1/**", (route) => route.fulfill({ status: 401, headers: { "WWW-Authenticate": 'Bearer realm="parley"' }, json: { error: { code: "unauthenticated", message: "a key is needed", hint: "send it as a bearer token" } } }));

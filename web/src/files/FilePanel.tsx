@@ -188,7 +188,7 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
           onConfirm={() => void files.remove().catch((cause: Error) => setProblem(`It was not deleted. ${sentence(cause.message)}`))}
           onClose={() => setAsking("")}
         >
-          “<bdi>{oneLine(path, 200)}</bdi>” is deleted from the workspace{version !== undefined && ", if it is still as you see it"}.
+          “<bdi>{oneLine(path, 200)}</bdi>” will be deleted from the workspace{version !== undefined && ", if it is still as you see it"}.
         </Confirm>
       )}
       {asking === "history" && file && (

@@ -30,7 +30,7 @@ export function Dialog({ title, children, onClose, side = false, wide = false, f
     <dialog
       ref={dialog}
       aria-labelledby={name}
-      onClose={onClose}
+      onClose={(e) => e.target === e.currentTarget && onClose()} // not when one that was opened from it closes
       onKeyDown={(e) => e.key === "Escape" && e.stopPropagation()}
       onClick={(e) => e.target === e.currentTarget && onClose()}
       className={`border-border bg-bg p-0 font-sans text-[1rem] leading-[1.6] text-text-primary backdrop:bg-black/60 ${
