@@ -5,7 +5,7 @@
 // says how to build the pages in place of showing them.
 //
 // A [Site] answers GET and HEAD of "/" (the list of apps), "/apps/{app}/" (the
-// page of an app), "/login.html" (where a browser comes back to from a login at another service)
+// page of an app), "/login.html" (where a browser comes back to from a login at another service), "/account.html" (what acts as a person)
 // and the files that these pages load. Below the page of an app
 // are its logo, its colours as look.css, and app.webmanifest. The page of an app
 // that is not served has the status 404, and asks the server why. The
@@ -81,11 +81,12 @@ func New(fsys fs.FS, looks Looks) *Site {
 
 // appPage is the page of every app. What is replaced in it is in the form of web/app.html.
 const (
-	appPage   = "app.html"
-	loginPage = "login.html"
-	sidecar   = "sidecar.js" // the panel for pages of others
-	noTitle   = "<title>Parley</title>"
-	noLogo    = `type="image/svg+xml" href="./favicon.svg"`
+	appPage     = "app.html"
+	loginPage   = "login.html"
+	accountPage = "account.html"
+	sidecar     = "sidecar.js" // the panel for pages of others
+	noTitle     = "<title>Parley</title>"
+	noLogo      = `type="image/svg+xml" href="./favicon.svg"`
 )
 
 type file struct {
@@ -133,8 +134,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		inApp = false
 	}
-	comes := !inApp && rest == loginPage
-	there := rest == "" || s.isFile(rest) || inApp && isOwn(rest) || comes
+	plain := !inApp && (rest == loginPage || rest == accountPage)
+	there := rest == "" || s.isFile(rest) || inApp && isOwn(rest) || plain
 	switch {
 	case !reads:
 		if !there {
@@ -147,8 +148,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.page(w, r, app)
 	case rest == "":
 		s.plain(w, r, "index.html")
-	case comes:
-		s.plain(w, r, loginPage)
+	case plain:
+		s.plain(w, r, rest)
 	case s.isFile(rest):
 		s.file(w, r, rest)
 	case inApp && isOwn(rest):
@@ -198,8 +199,8 @@ func (s *Site) has(name string) bool {
 	return ok
 }
 
-// plain sends a page that is the same for everybody: the list of apps, or the page to which a
-// login redirects.
+// plain sends a page that is the same for everybody: the list of apps, the page to which a login
+// redirects, or the one where a person sees what acts as them.
 func (s *Site) plain(w http.ResponseWriter, r *http.Request, name string) {
 	if !s.has(name) {
 		unbuilt(w, r)

@@ -19,7 +19,7 @@ export default defineConfig({
     // Inlined files would need data: in the content security policy.
     assetsInlineLimit: 0,
     rolldownOptions: {
-      input: { index: "index.html", app: "app.html", login: "login.html" },
+      input: { index: "index.html", app: "app.html", login: "login.html", account: "account.html" },
     },
   },
   server: {

@@ -48,6 +48,7 @@ needs a key: see parley keys. --addon is for Home Assistant, which runs it so.`,
 }
 
 func newDemo(f *flags) *cobra.Command {
+	var login bool
 	var simulations []func(*config.Settings, *slog.Logger) (func(), error)
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Start the server with every built-in app and demo data", Args: cobra.NoArgs,
@@ -60,13 +61,18 @@ It is only looked at, as a real one is, until --allow or the settings say what
 agents may do there, after asking: --allow light.turn_on,light.turn_off.
 
 The app leads gets a simulated CRM with a page of its own, unless
-PLG_API_BASE_URL names a real API.`,
+PLG_API_BASE_URL names a real API.
+
+With --login people sign in first, at a simulated provider where they pick who to be.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.settings(cmd)
 			if err != nil {
 				return err
 			}
 			s.Enabled = nil
+			if login {
+				defer demoLogin(&s, newLogger(s, cmd.ErrOrStderr()))()
+			}
 			if s.CORSOrigins == nil {
 				s.CORSOrigins = []string{config.DevOrigin}
 			}
@@ -85,6 +91,7 @@ PLG_API_BASE_URL names a real API.`,
 			return f.serve(cmd, s, "demo")
 		},
 	}
+	cmd.Flags().BoolVar(&login, "login", false, "ask people to sign in, at a simulated provider")
 	for _, a := range f.kit.apps {
 		if a.Demo != nil {
 			simulations = append(simulations, a.Demo(cmd.Flags()))

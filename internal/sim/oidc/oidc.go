@@ -37,8 +37,8 @@ type User struct {
 
 // Client is an application that users log in to.
 type Client struct {
-	ID, Secret string // Secret "": a public client
-	Redirects  []string
+	ID, Secret string   // Secret "": a public client
+	Redirects  []string // one at a loopback address without a port is for every port (RFC 8252, 7.3)
 	After      []string // where a logout may lead
 }
 
@@ -274,6 +274,19 @@ button:hover{background:#f0f0f3}small{display:block;color:#60646c}@media(prefers
 <h1>Sign in to {{.Client}}</h1><p>This provider is simulated: pick who to be.</p><form method="post">{{range $k, $v := .Fields}}<input type="hidden" name="{{$k}}" value="{{$v}}">{{end}}
 {{range .Users}}<button name="user" value="{{.ID}}">{{.Name}}<small>{{.Email}}</small></button>{{end}}<button name="user" value="-">Cancel</button></form></html>`))
 
+// sends reports whether a client registered an address to return to.
+func (c Client) sends(to string) bool {
+	if slices.Contains(c.Redirects, to) {
+		return true
+	}
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Hostname() != "127.0.0.1" {
+		return false
+	}
+	u.Host = u.Hostname()
+	return slices.Contains(c.Redirects, u.String())
+}
+
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if r.Method == http.MethodPost {
@@ -281,7 +294,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		q = r.PostForm
 	}
 	c, ok := s.clients[q.Get("client_id")]
-	if !ok || !slices.Contains(c.Redirects, q.Get("redirect_uri")) {
+	if !ok || !c.sends(q.Get("redirect_uri")) {
 		http.Error(w, "unknown client, or an address that it did not register", http.StatusBadRequest)
 		return
 	}

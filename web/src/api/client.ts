@@ -116,6 +116,56 @@ export interface AppInfo {
   notices: string[];
 }
 
+/** Who the server takes a caller for, and why. */
+export interface Me {
+  user: string;
+  org?: string;
+  /** For people. */
+  name?: string;
+  /** none: the server asks nobody here. */
+  how: "none" | "ingress" | "key" | "token" | "signin";
+  key?: string;
+  sign_in?: string;
+  issuer?: string;
+  by?: string;
+  scopes?: string[];
+  expires_at?: string;
+}
+
+/** A browser that is signed in as the caller. */
+export interface OwnSignIn {
+  id: string;
+  issuer: string;
+  browser?: string;
+  created_at: string;
+  used_at: string;
+  expires_at: string;
+  current: boolean;
+}
+
+/** A key that acts as the caller. */
+export interface OwnKey {
+  name: string;
+  begins?: string;
+  app?: string;
+  scopes?: string[];
+  /** Left out for a key of the settings, which only the operator can remove. */
+  created_at?: string;
+  used_at?: string;
+  expires_at?: string;
+  current: boolean;
+}
+
+/** Something of the caller's that is notified. */
+export interface OwnDevice {
+  id: string;
+  kind: "webhook" | "webpush" | "fcm";
+  name: string;
+  created_at: string;
+  delivered_at?: string;
+  last_error?: string;
+}
+
 /** How an app looks. */
 export interface AppPage {
   accent?: string;
@@ -277,6 +327,17 @@ export interface Client {
   approvals(session: string, signal?: AbortSignal): Promise<Approval[]>;
   /** Decides about one of them as it was shown. not_found: its file has changed; conflict: somebody has decided meanwhile. */
   decide(session: string, shown: Approval, state: ApprovalState): Promise<Approval>;
+  /** Who the server takes this page's user for. */
+  me(signal?: AbortSignal): Promise<Me>;
+  signIns(signal?: AbortSignal): Promise<OwnSignIn[]>;
+  endSignIn(id: string): Promise<void>;
+  keys(signal?: AbortSignal): Promise<OwnKey[]>;
+  revokeKey(name: string): Promise<void>;
+  /** undefined: the server has no devices. */
+  devices(signal?: AbortSignal): Promise<OwnDevice[] | undefined>;
+  removeDevice(id: string): Promise<void>;
+  /** Signs this browser out; resolves to where it has to go next, or "". */
+  signOut(): Promise<string>;
   /** Hands in what a browser brought back from a login at another service. */
   finishLogin(answer: LoginAnswer): Promise<LoginFinished>;
   /** Hands it in at the path that takes it, which has it in its query. */
@@ -422,6 +483,21 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     approvals: async (session, signal) => listOf<Approval>(await call("GET", `v1/sessions/${id(session)}/approvals`, { signal }), "approvals"),
     decide: async (session, { digest, state: was }, state) =>
       (await call("POST", `v1/sessions/${id(session)}/approvals/${id(digest)}`, { body: { state, was } })) as Approval,
+    me: async (signal) => (await call("GET", "v1/me", { signal })) as Me,
+    signIns: async (signal) => listOf<OwnSignIn>(await call("GET", "v1/me/signins", { signal }), "sign_ins"),
+    endSignIn: async (signIn) => void (await call("DELETE", `v1/me/signins/${id(signIn)}`)),
+    keys: async (signal) => listOf<OwnKey>(await call("GET", "v1/me/keys", { signal }), "keys"),
+    revokeKey: async (name) => void (await call("DELETE", `v1/me/keys/${id(name)}`)),
+    devices: async (signal) => {
+      try {
+        return listOf<OwnDevice>(await call("GET", "v1/devices", { signal }), "devices");
+      } catch (cause) {
+        if (toApiError(cause).status === 404) return undefined;
+        throw cause;
+      }
+    },
+    removeDevice: async (device) => void (await call("DELETE", `v1/devices/${id(device)}`)),
+    signOut: async () => ((await call("POST", "v1/signout")) as { url?: string }).url ?? "",
     finishLogin: async (answer) => (await call("POST", "v1/logins", { body: answer })) as LoginFinished,
     handIn: async (path) => void (await call("GET", path)),
     usage: async (signal) => (await call("GET", "v1/usage", { signal })) as Usage,

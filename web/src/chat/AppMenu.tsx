@@ -1,4 +1,4 @@
-import { Apps, Chevron, Info } from "../ui/icons.tsx";
+import { Apps, Chevron, Info, Person } from "../ui/icons.tsx";
 import { Menu, MenuItem, MenuLine } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { showAbout } from "./About.tsx";
@@ -35,6 +35,9 @@ export function AppMenu() {
         About this app
       </MenuItem>
       {others.length > 0 && <MenuLine />}
+      <MenuItem icon={<Person />} onSelect={go(`${client.base}account.html`)}>
+        Your account
+      </MenuItem>
       {others.slice(0, most).map((a) => (
         <MenuItem key={a.name} icon={<AppLogo app={a} base={client.base} size={18} />} onSelect={go(pageOf(a, client.base))}>
           <span className="max-w-56 truncate">{oneLine(a.title || a.name, 60)}</span>

@@ -18,6 +18,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
   const [ways, setWays] = useState<readonly Way[]>();
   const [failed] = useState(() => failedIn(location.hash));
   const dialog = useRef<HTMLDialogElement>(null);
+  const first = useRef<HTMLAnchorElement>(null);
   const id = useId();
   const base = baseOf(location.href);
   useEffect(() => {
@@ -32,6 +33,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
     return () => stop.abort();
   }, [base, failed]);
   const some = (ways?.length ?? 0) > 0;
+  useEffect(() => first.current?.focus(), [some]); // it comes after the dialog has opened
   return (
     <dialog
       ref={dialog}
@@ -44,7 +46,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
       </h2>
       {(failed !== "" || ended) && (
         <p role="alert" className="mt-3 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2 text-sm">
-          {failed || "You were signed out. What you wrote is still here once you are back in."}
+          {failed || "You were signed out. Your conversations are kept."}
         </p>
       )}
       {some && (
@@ -52,7 +54,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
           {ways?.map((way, i) => (
             <a
               key={way.name}
-              autoFocus={i === 0}
+              ref={i === 0 ? first : undefined}
               href={signInUrl(base, way, location.href)}
               className="flex h-11 items-center justify-center rounded-lg bg-accent px-4 text-sm font-medium text-on-accent hover:bg-accent-hover"
             >
