@@ -30,12 +30,11 @@ func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, erro
 	r := seam.Run{
 		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Space: h.r.tools.Space(), Hide: h.hide, Progress: func(string) {}, Hints: h.hints(),
 	}
-	if d, ok := h.r.box.Decl(r.Name); ok {
-		r.Credential = h.credential(d)
-	}
 	if t := h.State().Turn; t != nil && t.Tool(call) != nil {
 		r.Name = t.Tool(call).Name
 	}
+	decl, _ := h.r.box.Decl(r.Name)
+	r.Credential = h.credential(decl)
 	needs, err := h.r.box.Prepare(ctx, r)
 	if ctx.Err() != nil {
 		return readiness{}, context.Cause(ctx)
