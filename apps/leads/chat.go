@@ -217,7 +217,26 @@ func (h *handler) send(ctx context.Context, c chat) (j job, err error) {
 		}
 	}
 	j.part = NewPart(c.s.ID, t.ID, after)
-	return j, nil
+	return j, h.answered(ctx, c, j.part)
+}
+
+// answered tells a part what was answered already, such as a question for the login that the message
+// has brought.
+func (h *handler) answered(ctx context.Context, c chat, part *Part) error {
+	for after := part.seq; ; {
+		events, err := h.o.Read(ctx, c.p, c.s.ID, after, 0)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		for _, e := range events {
+			after = e.Seq
+			if p, err := e.Payload(); err == nil {
+				if a, ok := p.(parley.InteractionAnswered); ok {
+					part.answered[a.ID] = true
+				}
+			}
+		}
+	}
 }
 
 // confirm answers an open confirmation with yes. The same again by the same user changes nothing, but
@@ -243,7 +262,8 @@ func (h *handler) confirm(ctx context.Context, c chat, id parley.InteractionID) 
 	if _, err := h.resume(ctx, c); err != nil {
 		return j, err
 	}
-	return job{p: c.p, sent: answered.LastSeq, joins: true, part: NewPart(c.s.ID, row.Turn, answered.LastSeq)}, nil
+	j = job{p: c.p, sent: answered.LastSeq, joins: true, part: NewPart(c.s.ID, row.Turn, answered.LastSeq)}
+	return j, h.answered(ctx, c, j.part)
 }
 
 // reset ends a session that the connection has used.

@@ -324,7 +324,8 @@ func (c *connection) show(ctx context.Context, j job, yield func(eventlog.Frame,
 		}
 	}
 	c.covered(j)
-	return true
+	// The last frame may have said that more follows, so it was not written yet.
+	return yield(eventlog.Frame{}, nil)
 }
 
 // covered drops the chats that the part has answered: they were given to its turn before it ended. A

@@ -19,17 +19,18 @@ import (
 // text so far of the reply that is under way; that of the turn's last reply has the status done, and
 // is the text of turn.completed. A write that waits is such a text: the confirm object alone.
 type Part struct {
-	session parley.SessionID
-	turn    parley.TurnID
-	call    parley.CallID // the reply under way
-	text    []byte        // its text so far
-	sent    int           // how much of it was sent
-	calls   map[parley.CallID]action
-	usage   usage
-	late    parley.TurnID // the turn that a message begins which this one did not read any more
-	seq     int64         // of the last event
-	ended   bool
-	send    func(wire.Message)
+	session  parley.SessionID
+	turn     parley.TurnID
+	call     parley.CallID // the reply under way
+	text     []byte        // its text so far
+	sent     int           // how much of it was sent
+	calls    map[parley.CallID]action
+	answered map[parley.InteractionID]bool // before the part began to be shown
+	usage    usage
+	late     parley.TurnID // the turn that a message begins which this one did not read any more
+	seq      int64         // of the last event
+	ended    bool
+	send     func(wire.Message)
 }
 
 type action struct {
@@ -47,7 +48,7 @@ type usage struct {
 
 // NewPart makes the part of a session's turn that follows event after.
 func NewPart(session parley.SessionID, turn parley.TurnID, after int64) *Part {
-	return &Part{session: session, turn: turn, seq: after, calls: map[parley.CallID]action{}}
+	return &Part{session: session, turn: turn, seq: after, calls: map[parley.CallID]action{}, answered: map[parley.InteractionID]bool{}}
 }
 
 // Begin sends the first frames.
@@ -155,6 +156,9 @@ func because(what, why string) string {
 
 // asked ends the part, since nobody can answer before its client may speak again.
 func (w *Part) asked(in parley.Interaction) {
+	if w.answered[in.ID] {
+		return
+	}
 	switch in.Kind {
 	case parley.KindConfirmation:
 		if text, ok := confirmation(in); ok {
