@@ -66,6 +66,35 @@ describe.runIf(!process.env["PARLEY_URL"])("a conversation", () => {
     await page().getByRole("button", { name: "Undo" }).waitFor();
   });
 
+  test("can be brought back later, too, where it went back", async () => {
+    await talk();
+    const p = parts(page());
+    await back().last().focus();
+    await page().keyboard.press("Enter");
+    await dialog().getByRole("button", { name: "Go back" }).click();
+    await expect.poll(() => p.answers.count()).toBe(1);
+    await p.input.fill("");
+    await p.ask("What is in my inbox?");
+    await expect.poll(() => p.answers.count()).toBe(2);
+    await p.done();
+    const line = page().locator("[data-rewound]");
+    expect(await line.count()).toBe(1);
+    await page().reload();
+    await line.waitFor();
+    await expect.poll(() => p.answers.count()).toBe(2);
+    await lookAt(browser, "rewound-later", 900, [1440, 390]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    await line.getByRole("button", { name: "Undo going back" }).click();
+    await dialog().getByRole("heading", { name: "1 message is taken back" }).waitFor();
+    await dialog().getByText("What is in my inbox?").waitFor();
+    await dialog().getByRole("heading", { name: "1 message comes back" }).waitFor();
+    await dialog().getByText("Which of my notes mention Amira?").waitFor();
+    await dialog().getByRole("button", { name: "Undo it" }).click();
+    await expect.poll(() => page().getByText("Which of my notes mention Amira?").count()).toBeGreaterThan(0);
+    await expect.poll(() => page().getByText("What is in my inbox?").count()).toBe(0);
+    expect(await line.count()).toBe(0);
+  });
+
   test("shows what would come back, what would not and why, and what stays done", async () => {
     await talk();
     const plan: Partial<RewindResult> = {

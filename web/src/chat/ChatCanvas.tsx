@@ -39,7 +39,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
   const waiting = last?.standing === "sending" ? undefined : open;
   const held = useMemo(() => heldIn(opened.exchanges), [opened.exchanges]);
   const streaming = last !== undefined && isOpen(last.standing) && !waiting && !held;
-  const blank = (opened.phase === "new" || opened.phase === "live") && opened.exchanges.length === 0 && !opened.rewound && !opened.rewinding;
+  const blank = (opened.phase === "new" || opened.phase === "live") && opened.exchanges.length === 0 && opened.rewinds.length === 0 && !opened.rewinding;
 
   return (
     <main className="relative flex min-w-0 flex-1 flex-col bg-bg" inert={covered}>

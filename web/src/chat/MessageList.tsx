@@ -1,15 +1,15 @@
-import { Suspense, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Fragment, Suspense, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
-import { Button } from "../ui/button.tsx";
 import { lazily } from "../ui/lazily.ts";
 import { DirectCall } from "./DirectCall.tsx";
 import { AgentMessage, prepareAnswers, putBack } from "./AgentMessage.tsx";
 import type { Where } from "./rewind/RewindDialog.tsx";
-import { doneText } from "./rewind/words.ts";
+import { between } from "./rewind/places.ts";
+import { WentBack } from "./rewind/WentBack.tsx";
 import type { Opened } from "./state.ts";
 import { useActions } from "./use-chat.ts";
 import { UserMessage } from "./UserMessage.tsx";
@@ -30,8 +30,9 @@ export function MessageList({ opened }: { opened: Opened }) {
   const hidden = exchanges.length > drawn;
   const more = hidden || older === "more";
   const last = exchanges.at(-1);
-  const { rewound } = opened;
+  const places = useMemo(() => between(opened.rewinds, shown, !more), [opened.rewinds, shown, more]);
   const [to, setTo] = useState<{ where: Where; message: string }>();
+  const undo = (seq: number) => setTo({ where: { undo: seq }, message: "" });
   const busy = opened.phase !== "live" || opened.rewinding || (last !== undefined && isOpen(last.standing));
 
   useEffect(prepareAnswers, []);
@@ -96,32 +97,27 @@ export function MessageList({ opened }: { opened: Opened }) {
           )}
           {opened.phase === "loading" && exchanges.length === 0 && <Skeleton />}
           {shown.map((x, i) => (
-            <article
-              key={keys.get(x.id) ?? x.id}
-              aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
-              className="flex flex-col gap-4 py-3"
-            >
-              {x.direct ? (
-                <DirectCall turn={x.id} question={x.question} />
-              ) : (
-                <UserMessage text={x.question} resources={x.resources} onRewind={x.seq && !busy ? () => setTo({ where: { turn: x.first ?? x.id }, message: x.question }) : undefined} />
-              )}
-              <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
-                <AgentMessage exchange={x} last={x === last} />
-              </Boundary>
-            </article>
+            <Fragment key={keys.get(x.id) ?? x.id}>
+              {places[i]?.map((r) => (
+                <WentBack key={r.seq} rewind={r} onUndo={busy ? undefined : () => undo(r.seq)} />
+              ))}
+              <article
+                aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
+                className="flex flex-col gap-4 py-3"
+              >
+                {x.direct ? (
+                  <DirectCall turn={x.id} question={x.question} />
+                ) : (
+                  <UserMessage text={x.question} resources={x.resources} onRewind={x.seq && !busy ? () => setTo({ where: { turn: x.first ?? x.id }, message: x.question }) : undefined} />
+                )}
+                <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
+                  <AgentMessage exchange={x} last={x === last} />
+                </Boundary>
+              </article>
+            </Fragment>
           ))}
           {opened.rewinding && <p role="status" className="animate-pulse-soft py-3 text-center text-sm text-text-muted">Files are being restored…</p>}
-          {rewound && !opened.rewinding && (last?.seq ?? 0) < rewound.seq && (
-            <p role="status" data-rewound className="my-2 flex flex-wrap items-center justify-center gap-x-3 rounded-lg border border-dashed border-border px-3 py-1.5 text-sm text-text-muted">
-              {doneText(rewound)}
-              {!busy && (
-                <Button kind="quiet" className="h-8! [@media(pointer:coarse)]:h-11!" onClick={() => setTo({ where: { undo: rewound.seq }, message: "" })}>
-                  Undo
-                </Button>
-              )}
-            </p>
-          )}
+          {!opened.rewinding && places.at(-1)?.map((r) => <WentBack key={r.seq} rewind={r} last onUndo={busy ? undefined : () => undo(r.seq)} />)}
         </div>
       </div>
       {to && (

@@ -136,7 +136,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       older: "none",
       preview: "",
       usdBefore: 0,
-      rewound: undefined,
+      rewinds: [],
       rewinding: false,
       connection: undefined,
       error: undefined,
@@ -378,7 +378,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       exchanges: this.#withOutbox(id, exchanges),
       older: w.view.from === 0 ? "none" : this.state.opened.older === "failed" ? "failed" : "more",
       preview: begun?.preview ?? "",
-      rewound: transcript.rewinds?.findLast((r) => !r.rewound && !r.undoes),
+      rewinds: transcript.rewinds?.filter((r) => !r.rewound && !r.undoes) ?? [],
       rewinding: transcript.rewinding ?? false,
       usdBefore: begun && w.view.from > 0 ? Math.max(0, begun.usd - spentUpTo(transcript.turns, records, begun.version)) : 0,
     });

@@ -29,8 +29,8 @@ export interface Opened {
   preview: string;
   /** The cost of the turns that were not read, in US dollars. */
   usdBefore: number;
-  /** The last time that the conversation or its files went back, unless that was undone. */
-  rewound: RewindView | undefined;
+  /** The times that the conversation or its files went back, the oldest first, without those that were undone or taken back. */
+  rewinds: readonly RewindView[];
   /** Files are being restored; no message is taken meanwhile. */
   rewinding: boolean;
   connection: Connection | undefined;

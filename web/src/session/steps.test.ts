@@ -112,6 +112,11 @@ test("artifacts are found where they are stored and where a result points to the
   expect(artifactsOf([event("artifact.stored", { ...a, call: "k" }), event("tool.ended", { call: "k", outcome: "ok", output: "", artifact: a }), event("tool.ended", { call: "l", outcome: "ok", output: "", artifact: b })]).map((x) => x.id)).toEqual(["A", "B"]);
 });
 
+test("of a large image and the small one that a model was shown, people get the large one", () => {
+  const of = (...names: string[]) => artifactsOf(names.map((name) => event("artifact.stored", { id: name, name, media_type: "image/png", size: 1, sha256: name }))).map((a) => a.name);
+  expect(of("a.png", "a-shown.jpeg", "b-shown.png", "c.tiff", "c-shown.png")).toEqual(["a.png", "b-shown.png", "c.tiff"]);
+});
+
 test("every log that Go folds can be read", () => {
   const dir = join(import.meta.dirname, "../../../testdata/logs");
   for (const name of readdirSync(dir).filter((n) => n.endsWith(".ndjson"))) {

@@ -203,6 +203,9 @@ function observed(e: { type: string; data: unknown }): Made | undefined {
   return { kind: "observed_event", text: e.type.replace(/\.observed$/, ""), detail: JSON.stringify(e.data) };
 }
 
+/** An image that a model was shown in place of a larger one, which is an artifact, too. */
+const small = /-shown\.(png|jpeg|webp)$/;
+
 /** The artifacts of a turn, each once. */
 export function artifactsOf(events: readonly Event[]): ArtifactRef[] {
   const found = new Map<string, ArtifactRef>();
@@ -211,5 +214,6 @@ export function artifactsOf(events: readonly Event[]): ArtifactRef[] {
     const ref = e.type === "artifact.stored" ? e.data : e.type === "tool.ended" ? e.data.artifact : undefined;
     if (ref?.id && !found.has(ref.id)) found.set(ref.id, ref);
   }
-  return [...found.values()];
+  const all = [...found.values()];
+  return all.filter((a) => !small.test(a.name) || !all.some((b) => b !== a && b.name.replace(/\.[^.]*$/, "") === a.name.replace(small, "")));
 }
