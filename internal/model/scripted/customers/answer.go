@@ -58,17 +58,23 @@ var (
 	setting    = form(`(?:set|change|update|correct|edit|put|raise|lower|increase|decrease|rename)(?: the)? (name|email|e-mail|phone|phone number|title|job title|job|city|country|score|value|source|last contact|company|project|owner|domain|industry|size|plan|active users|description|region|target|start date|due date|end date|deadline|status) (?:of|for|on|from) (.+?) (?:to|as|=|:) (.+)`)
 	settingOf  = form(`(?:set|change|update|correct|edit|raise|lower|increase|decrease) (.+?)(?:'s|s') (name|email|e-mail|phone|phone number|title|job title|job|city|country|score|value|source|last contact|company|project|owner|domain|industry|size|plan|active users|description|region|target|start date|due date|end date|deadline|status) (?:to|as|=|:) (.+)`)
 	settingIts = form(`(?:set|change|update|correct|edit|raise|lower|increase|decrease) (?:his|her|its|their|the) (name|email|e-mail|phone|phone number|title|job title|job|city|country|score|value|source|last contact|company|project|owner|domain|industry|size|plan|active users|description|region|target|start date|due date|end date|deadline|status) (?:to|as|=|:) (.+)`)
+	pausing    = form(`(pause|resume|finish|complete|activate|start) (?:the )?(?:project |campaign )?(.+)`)
+	closing    = form(`close (?:the )?(?:deal |lead )?(?:with |of )?(.+?) as (won|lost)`)
+	upgrading  = form(`(?:upgrade|downgrade) (.+?) to (?:the )?(?:plan )?(free|trial|team|enterprise)(?: plan)?`)
 	renaming   = form(`rename (.+?) (?:to|as|into) (.+)`)
 	moving     = form(`(?:move|add|put) (.+?) (?:to|into|in) the (?:project|campaign) (.+)`)
-	anyChange  = regexp.MustCompile(`(?i)^(?:create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
+	anyChange  = regexp.MustCompile(`(?i)^(?:pause|resume|finish|complete|activate|upgrade|downgrade|close|create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
 
-	about    = form(`(?:who is|who's|who are|tell me (?:more |everything |something )?about|what do (?:we|you) know about|(?:show|open|give|get)(?: me)?(?: the)?(?: (?:full )?(?:details?|record|card|profile))?(?: (?:of|for|on|about))?|(?:the )?details?(?: (?:of|for|on|about))|more (?:about|on)|look up|find|search(?: for)?|describe|info(?:rmation)? (?:on|about)|what about|and|how about) (.+)`)
-	fieldOf  = form(`(?:what(?:'s| is| are)|who(?:'s| is)|tell me|give me|show me|do you know|i need)?\s*(?:the )?(email|e-mail|mail|email address|mail address|phone|phone number|number|telephone|title|job|job title|role|status|stage|score|value|owner|city|country|location|company|employer|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project|description)(?: address)? (?:of|for) (.+)`)
+	about    = form(`(?:who is|who's|who are|tell me (?:more |everything |something )?about|what do (?:we|you) know about|(?:show|open|give|get)(?: me)?(?: (?:the|an?))?(?: (?:full |short )?(?:details?|record|card|profile|summary|overview))?(?: (?:of|for|on|about))?|everything (?:about|on)|summari[sz]e|(?:a )?summary of|(?:the )?details?(?: (?:of|for|on|about))|more (?:about|on)|look up|find|search(?: for)?|describe|info(?:rmation)? (?:on|about)|what about|and|how about) (.+)`)
+	fieldOf  = form(`(?:what(?:'s| is| are)|who(?:'s| is)|tell me|give me|show me|do you know|i need)?\s*(?:the )?(email|e-mail|mail|email address|mail address|phone|phone number|telephone|title|job|job title|role|status|stage|score|value|owner|city|country|location|company|employer|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project|description)(?: address)? (?:of|for) (.+)`)
 	ofField  = form(`(?:and )?(?:what(?:'s| is| are)|who(?:'s| is))?\s*(.+?)(?:'s|s'| his| her) (email|e-mail|mail|email address|phone|phone number|number|title|job|job title|role|status|stage|score|value|owner|city|country|company|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project)`)
 	itsField = form(`(?:and |what about |how about )?(?:what(?:'s| is| are)|who(?:'s| is))?\s*(?:his|her|its|their|the) (email|e-mail|mail|email address|phone|phone number|number|title|job|job title|role|status|stage|score|value|owner|city|country|company|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project)`)
 	whoOwns  = form(`who (?:owns|leads|runs|manages|looks after|is responsible for|is in charge of|takes care of) (.+)`)
 	whereIs  = form(`where (?:is|does|do) (.+?)(?: (?:work|sit|located|based|live))?`)
 	lastTalk = form(`when (?:did|was|have|has) (?:we |i |anybody |somebody )?(?:last )?(?:talk(?:ed)?|speak|spoken|contact(?:ed)?|call(?:ed)?|heard?)(?: (?:to|with|from))? (.+?)(?: last)?(?: contacted)?|when was (.+?) last contacted`)
+	doesWhat = form(`what does (.+?) do(?: (?:at|for|there)\b.*)?`)
+	isItDone = form(`(?:is|was|has) (?:the (?:lead|project) )?(.+?) (?:been |already |still |now )*(new|contacted|qualified|won|lost|planned|active|paused|done|unsubscribed)`)
+	whenDue  = form(`when (?:is|does|will|did|was) (?:the project )?(.+?) (due|end|ends|finish|over|start|starts|begin|created|added)`)
 	saidOf   = form(`(?:what (?:was|did we|has been|is) (?:said|agreed|note|noted|written)(?: down)?(?: (?:about|on|with|for|to))|what's new (?:with|at)|(?:show|list|read|give|find|any|are there|do we have|what are)?(?: me)?\s*(?:all |the |any |latest |last |recent )*notes (?:about|on|of|for|from|with|at)) (.+)`)
 	nameOnly = regexp.MustCompile(`^(?:\p{Lu}[\p{L}.'-]*)(?:\s+(?:de|van|der|von|\p{Lu}[\p{L}.'-]*))*$`)
 )
@@ -82,6 +88,10 @@ func kindOfRequest(text string) sortOf {
 		}
 	}
 	switch {
+	case fieldOf.MatchString(end):
+		return detail
+	case noteFor.MatchString(text) && !asks.MatchString(text), noteOn.MatchString(text), assigning.MatchString(end) && !regexp.MustCompile(`(?i)^give me\b`).MatchString(end):
+		return changing
 	case impossible.MatchString(end):
 		return cannot
 	case anyChange.MatchString(end), isNow.MatchString(end) && !asks.MatchString(end):
@@ -93,6 +103,15 @@ func kindOfRequest(text string) sortOf {
 }
 
 func isDetail(text string) bool {
+	if m := isItDone.FindStringSubmatch(text); m != nil && one(m[1]) {
+		return true
+	}
+	if m := doesWhat.FindStringSubmatch(text); m != nil && one(m[1]) {
+		return true
+	}
+	if m := whenDue.FindStringSubmatch(text); m != nil && resourceIn(m[1]) == "" {
+		return true
+	}
 	if fieldOf.MatchString(text) || itsField.MatchString(text) || whoOwns.MatchString(text) && !whoMost.MatchString(text+" ") || lastTalk.MatchString(text) || saidOf.MatchString(text) || ordinal.MatchString(text) || inID.MatchString(text) {
 		return true
 	}
@@ -173,9 +192,28 @@ func (u *turn) one(text string) (string, bool) {
 	if m := saidOf.FindStringSubmatch(text); m != nil {
 		return u.said(m[1])
 	}
+	if m := doesWhat.FindStringSubmatch(text); m != nil {
+		text = "title of " + m[1]
+	} else if m := isItDone.FindStringSubmatch(text); m != nil && one(m[1]) {
+		text = "status of " + m[1]
+		if strings.EqualFold(m[2], "unsubscribed") {
+			text = m[1]
+		}
+	} else if m := whenDue.FindStringSubmatch(text); m != nil && resourceIn(m[1]) == "" {
+		name = m[1]
+		switch word := strings.ToLower(m[2]); {
+		case strings.HasPrefix(word, "start"), word == "begin":
+			field = "start date"
+		case word == "created", word == "added":
+			field = "created_at"
+		default:
+			field = "due date"
+		}
+	}
 	switch m := [][]string{
 		itsField.FindStringSubmatch(text), fieldOf.FindStringSubmatch(text), whoOwns.FindStringSubmatch(text), lastTalk.FindStringSubmatch(text), ofField.FindStringSubmatch(text), whereIs.FindStringSubmatch(text), about.FindStringSubmatch(text),
 	}; {
+	case field != "":
 	case m[0] != nil:
 		name, field = "it", m[0][1]
 	case m[1] != nil:

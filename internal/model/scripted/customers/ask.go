@@ -27,21 +27,25 @@ type asked struct {
 	keys   []string // of a comparison
 	few    bool     // the fewest first
 	guess  bool     // by is only likely: the keys are names
+	page   int      // from 0
+	of     string   // what is to be added up; "": what the CRM adds up
 }
 
 var (
-	howMany  = regexp.MustCompile(`(?i)\b(?:how many|number of|count)\b`)
-	sums     = regexp.MustCompile(`(?i)\b(?:total (?:value|worth|target|revenue|pipeline)|sum of|in total|how much|combined|add up|pipeline value|value of (?:all|the|our|my)|worth of|worth together)\b`)
-	averages = regexp.MustCompile(`(?i)\b(?:average|mean|on average)\b`)
-	byField  = regexp.MustCompile(`(?i)(?:\bby|\bper|\bfor each|\bgrouped by|\bfor every|\bof each|\bin each|\beach) (status|stage|source|city|country|owner|company|project|industry|size|plan|person|colleague|user)(?:es|s)?\b`)
-	spread   = regexp.MustCompile(`(?i)\b(?:breakdown|distribution|overview|funnel|pipeline|split|spread|statistics|stats)\b`)
-	whoMost  = regexp.MustCompile(`(?i)\b(?:who|which (?:owner|colleague|user|person)) has (?:the )?(most|fewest|least|more) `)
-	mostBy   = regexp.MustCompile(`(?i)\b(?:which|what) (city|country|company|source|status|stage|project|industry|owner|plan)(?:es|s)? (?:has|have|brings?|gives?|is|do|does|did).*?\b(most|fewest|least)\b`)
-	compares = regexp.MustCompile(`(?i)\bcompare|\bvs\b|\bversus\b|\bdifference between\b|\bmore .*\bor\b|\bfewer .*\bor\b|\bmore .*\bthan\b (?:in|from|with)`)
-	follows  = regexp.MustCompile(`(?i)^(?:and\b|what about|how about|only\b|just\b|but\b|or\b|now\b|those\b|these\b|sort|order|the same|of (?:those|these|them)|which of|who of|how many of|in \S+$|with \S+|without |all of them|show (?:me )?(?:them|those|these)|list (?:them|those|these)|by \w+$|show more|more$|next\b|which (?:ones?|are (?:they|those))|who are (?:they|those)|what are they)`)
-	ofThose  = regexp.MustCompile(`(?i)\b(?:of (?:them|those|these)|among them|them|those|these)\b`)
-	inThe    = regexp.MustCompile(`(?i)\b(?:in|of|for|from) (?:the )?(?:project|campaign) (?:called |named )?"?(\p{Lu}[^"?.!,]*)`)
-	asks     = regexp.MustCompile(`(?i)^(?:which|what|who|show|list|give|find|get|display|how|are|is|do|does|have|any|all|search|count|compare|number|the|top|our|my|average|total|sort|order|where|when|newest|latest|recent|oldest|biggest|best|most|open|won|lost|new|qualified|contacted|proposals?)\b`)
+	howMany     = regexp.MustCompile(`(?i)\b(?:how many|number of|count)\b`)
+	sums        = regexp.MustCompile(`(?i)\b(?:total (?:value|worth|target|revenue|pipeline)|sum of|in total|how much|combined|add up|pipeline value|value of (?:all|the|our|my)|worth of|worth together|pipeline worth)\b`)
+	averages    = regexp.MustCompile(`(?i)\b(?:average|mean|on average)\b`)
+	byField     = regexp.MustCompile(`(?i)(?:\bby|\bper|\bfor each|\bgrouped by|\bfor every|\bof each|\bin each|\beach) (status|stage|source|city|country|owner|company|project|industry|size|plan|person|colleague|user)(?:es|s)?\b`)
+	spread      = regexp.MustCompile(`(?i)\b(?:breakdown|distribution|overview|funnel|pipeline|split|spread|statistics|stats)\b`)
+	whoMost     = regexp.MustCompile(`(?i)\b(?:who|which (?:owner|colleague|user|person)) has (?:the )?(most|fewest|least|more) `)
+	mostBy      = regexp.MustCompile(`(?i)\b(?:which|what) (city|country|company|source|status|stage|project|industry|owner|plan)(?:es|s)? (?:has|have|brings?|gives?|is|do|does|did).*?\b(most|fewest|least)\b`)
+	compares    = regexp.MustCompile(`(?i)\bcompare|\bvs\b|\bversus\b|\bdifference between\b|\bmore .*\bor\b|\bfewer .*\bor\b|\bmore .*\bthan\b (?:in|from|with)`)
+	follows     = regexp.MustCompile(`(?i)^(?:and\b|what about|how about|only\b|just\b|but\b|or\b|now\b|those\b|these\b|sort|order|the same|of (?:those|these|them)|which of|who of|how many of|in \S+$|with \S+|without |all of them|show (?:me )?(?:them|those|these)|list (?:them|those|these)|by \w+$|show more|more$|next\b|which (?:ones?|are (?:they|those))|who are (?:they|those)|what are they)`)
+	ofThose     = regexp.MustCompile(`(?i)\b(?:of (?:them|those|these)|among them|them|those|these)\b`)
+	inThe       = regexp.MustCompile(`(?i)\b(?:in|of|for|from) (?:the )?(?:project|campaign) (?:called |named )?"?(\p{Lu}[^"?.!,]*)`)
+	furtherOnes = regexp.MustCompile(`(?i)^(?:show (?:me )?more|more|next|(?:show (?:me )?)?the (?:next|others|rest)\b.*)`)
+	addUp       = regexp.MustCompile(`(?i)\b(?:average|mean|total|sum of(?: the)?|combined) (score|value|active users|target|revenue|worth)s?\b`)
+	asks        = regexp.MustCompile(`(?i)^(?:which|what|who|show|list|give|find|get|display|how|are|is|do|does|have|any|all|search|count|compare|number|the|top|our|my|average|total|sort|order|where|when|newest|latest|recent|oldest|biggest|best|most|open|won|lost|new|qualified|contacted|proposals?)\b`)
 )
 
 // understand reads a question about many records. Its earlier exchanges say what it follows.
@@ -90,6 +94,12 @@ func (u *turn) understand(text string, earlier []Exchange) (a *asked, ok bool) {
 		if a.intent == "" {
 			a.intent, a.by, a.keys = base.intent, base.by, base.keys
 		}
+		if furtherOnes.MatchString(text) {
+			a.intent, a.page = list, base.page+1
+			if base.intent != list {
+				a.page = 0
+			}
+		}
 	}
 	if a.intent == "" {
 		a.intent = list
@@ -112,6 +122,9 @@ func (a *asked) intentOf(r *resource, text string) {
 	groups := r.requests[r.summary()]["group_by"].values
 	can := func(by string) bool { return slices.Contains(groups, by) }
 	few := func(word string) bool { return strings.EqualFold(word, "fewest") || strings.EqualFold(word, "least") }
+	if m := addUp.FindStringSubmatch(text); m != nil && !strings.EqualFold(m[1], "revenue") && !strings.EqualFold(m[1], "worth") {
+		a.of = strings.ToLower(m[1])
+	}
 	switch {
 	case compares.MatchString(text) && a.comparison(can, text):
 		a.intent = comparing
@@ -229,6 +242,11 @@ func (u *turn) report(a *asked) (string, bool) {
 			return "", false
 		}
 		n := answers[0].number("total")
+		if n == 0 && a.filters["city"] != nil && a.resource == "leads" {
+			if done, say, ok := u.inProject(a); done || !ok {
+				return say, ok
+			}
+		}
 		if n == 1 {
 			return "There is **1** " + a.noun(1) + ".", true
 		}
@@ -267,6 +285,9 @@ func (u *turn) report(a *asked) (string, bool) {
 	if a.sort != "" {
 		in["sort"] = a.sort
 	}
+	if a.page > 0 {
+		in["page"] = a.page + 1
+	}
 	answers, ok := u.fetch(get(r.path(), in))
 	if !ok {
 		return "", false
@@ -276,7 +297,17 @@ func (u *turn) report(a *asked) (string, bool) {
 	if a.sorted != "" {
 		sorted = ", " + a.sorted
 	}
+	if total == 0 && a.filters["city"] != nil && a.project == "" && r.takes(r.list(), "project_id") && a.resource == "leads" {
+		if done, say, ok := u.inProject(a); done || !ok {
+			return say, ok
+		}
+	}
 	switch {
+	case a.page > 0 && len(items) == 0 && total > 0:
+		return "There are no more of the " + grouped(total) + " " + a.noun(total) + ".", true
+	case a.page > 0 && total > 0:
+		first := a.page*most + 1
+		return fmt.Sprintf("%d to %d of the %s %s%s:\n\n%s", first, first+len(items)-1, grouped(total), a.noun(total), sorted, lines(a.resource, items)), true
 	case total == 0:
 		return "There are no " + a.noun(2) + ".", true
 	case a.most == 1 || total == 1:
@@ -291,6 +322,27 @@ func (u *turn) report(a *asked) (string, bool) {
 		return fmt.Sprintf("There are **%s** %s. The first %d%s:\n\n%s", grouped(total), a.noun(total), len(items), sorted, lines(a.resource, items)), true
 	}
 	return fmt.Sprintf("There are **%s** %s%s:\n\n%s", grouped(total), a.noun(total), sorted, lines(a.resource, items)), true
+}
+
+// inProject answers a question about a place that may be a project. done is false if it is none.
+func (u *turn) inProject(a *asked) (done bool, say string, ok bool) {
+	name, _ := a.filters["city"].(string)
+	if !u.learned("projects") {
+		return false, "", false
+	}
+	answers, ok := u.fetch(get("/api/projects", map[string]any{"q": name, "page_size": 2, "fields": "id,name"}))
+	if !ok {
+		return false, "", false
+	}
+	items := answers[0].items()
+	if len(items) != 1 {
+		return false, "", true
+	}
+	delete(a.filters, "city")
+	a.said = slices.DeleteFunc(a.said, func(p phrase) bool { return p.key == "place" })
+	a.set("project_id", items[0].text("id"), "in the project "+items[0].text("name"))
+	say, ok = u.report(a)
+	return true, say, ok
 }
 
 func (u *turn) members() (string, bool) {
@@ -314,15 +366,15 @@ func (u *turn) members() (string, bool) {
 	return strings.TrimSpace(b.String()), true
 }
 
-// of reports whether a line of a summary is about a key.
-func (a *asked) of(i record, key string) bool {
+// is reports whether a line of a summary is about a key.
+func (a *asked) is(i record, key string) bool {
 	return strings.EqualFold(i.text("key"), key) || strings.EqualFold(i.text("name"), key) || strings.HasSuffix(a.by, "_id") && holds(strings.ToLower(i.text("name")), key)
 }
 
 // compares reports whether a summary has all that is compared.
 func (a *asked) compares(s record) bool {
 	for _, key := range a.keys {
-		if !slices.ContainsFunc(s.items(), func(i record) bool { return a.of(i, key) }) {
+		if !slices.ContainsFunc(s.items(), func(i record) bool { return a.is(i, key) }) {
 			return false
 		}
 	}
@@ -339,6 +391,9 @@ func (a *asked) figures(s record) string {
 		return grouped(n)
 	}
 	items, total, all := s.items(), s.number("total"), 0
+	if a.of != "" && a.of != of && (a.intent == sum || a.intent == average) {
+		return fmt.Sprintf("The CRM adds up the %s of %s, and not the %s.", of, noun(a.resource, 2), a.of)
+	}
 	for _, i := range items {
 		all += i.number("sum")
 	}
@@ -366,7 +421,7 @@ func (a *asked) figures(s record) string {
 			n, worth := 0, 0
 			label := upper(key)
 			for _, i := range items {
-				if a.of(i, key) {
+				if a.is(i, key) {
 					n, worth, label = n+i.number("count"), worth+i.number("sum"), upper(name(i))
 				}
 			}

@@ -87,6 +87,15 @@ func changeIn(text string) (name, field, value string) {
 		}
 		return strings.TrimPrefix(m[1], "the status of "), field, strings.ToLower(m[2])
 	}
+	if m := pausing.FindStringSubmatch(text); m != nil {
+		return "project " + m[2], "status", map[string]string{"pause": "paused", "resume": "active", "finish": "done", "complete": "done", "activate": "active", "start": "active"}[strings.ToLower(m[1])]
+	}
+	if m := closing.FindStringSubmatch(text); m != nil {
+		return m[1], "status", strings.ToLower(m[2])
+	}
+	if m := upgrading.FindStringSubmatch(text); m != nil {
+		return m[1], "plan", strings.ToLower(m[2])
+	}
 	if m := renaming.FindStringSubmatch(text); m != nil {
 		return m[1], "name", m[2]
 	}
@@ -171,7 +180,7 @@ var (
 	euros     = regexp.MustCompile(`(?i)(?:worth|value(?: of)?|for)\s*(?:€|eur)?\s*(\d[\d.,]*)\s*(k|m|thousand|million)?(?:\s*(?:€|euros?|eur))?`)
 	named     = regexp.MustCompile(`(?i)^(?:for|called|named|with the name|:)?\s*"?([^",]+?)"?(?:\s*,.*|\s+(?:with|at|from|in|who|whose|worth|as|and|of|owned|assigned|email|phone|due|for)\b.*)?$`)
 	firm      = regexp.MustCompile(`\b(?i:at|of|from) (\p{Lu}[\p{L}.'&-]*(?:\s+\p{Lu}[\p{L}.'&-]*)*)`)
-	town      = regexp.MustCompile(`\b(?i:in) (\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
+	town      = regexp.MustCompile(`\b(?i:in|for) (\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
 	jobs      = regexp.MustCompile(`(?i),? (?:who is|as|is) (?:an? |the |their )?([\p{L} ]+?)(?: (?:at|of|in|with)\b|,|$)`)
 	lookedBy  = regexp.MustCompile(`(?i)\b(?:owned by|assigned to|owner:?) (\p{L}+(?: \p{Lu}\p{L}+)?)`)
 	dueOn     = regexp.MustCompile(`(?i)\b(?:due|until|deadline)(?: on| by)? (\d{4}-\d\d-\d\d)`)
@@ -194,7 +203,10 @@ func (u *turn) make(resource, text string) (string, bool) {
 		want["email"] = e
 		rest = mailWords.ReplaceAllString(rest, "")
 	}
-	for _, part := range between.Split(rest, -1) {
+	for i, part := range between.Split(rest, -1) {
+		if part = strings.TrimSpace(part); i > 0 && nameOnly.MatchString(part) && can("city") && want["city"] == "" && countries[strings.ToLower(part)] == "" {
+			want["city"] = part
+		}
 		if p := aProperty.FindStringSubmatch(strings.TrimSpace(part)); p != nil && want[fieldName(p[1])] == "" {
 			want[fieldName(p[1])] = strings.Trim(strings.TrimSpace(p[2]), `"`)
 		}
@@ -214,7 +226,7 @@ func (u *turn) make(resource, text string) (string, bool) {
 			want["country"] = country
 		case can("city"):
 			want["city"] = c[1]
-		case can("region"):
+		case can("region") && want["region"] == "":
 			want["region"] = c[1]
 		}
 	}
@@ -235,8 +247,12 @@ func (u *turn) make(resource, text string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return u.write("POST", r.path(), "Create the "+noun(resource, 1)+" "+want["name"], "Creates a "+noun(resource, 1)+" with "+words+".", body, func(a record) string {
-		return "Created the " + noun(resource, 1) + " " + line(resource, a) + "."
+	with := ""
+	if words != "" {
+		with = " with " + words
+	}
+	return u.write("POST", r.path(), "Create the "+noun(resource, 1)+" "+want["name"], "Creates a "+noun(resource, 1)+with+".", body, func(a record) string {
+		return fmt.Sprintf("Created the %s **%s** (`%s`)%s.", noun(resource, 1), oneLine(a.text("name")), a.text("id"), with)
 	})
 }
 
@@ -312,7 +328,17 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 		default:
 			body[field] = value
 		}
-		said = append(said, "the "+strings.ReplaceAll(strings.TrimSuffix(name, "_on"), "_", " ")+to+"“"+value+"”")
+		if name == "name" && request == r.create() {
+			continue // which the title says
+		}
+		if name == "value" {
+			value = "€" + value
+		}
+		label := map[string]string{"due_on": "due date", "starts_on": "first day", "last_contact_on": "last contact"}[name]
+		if label == "" {
+			label = strings.ReplaceAll(name, "_", " ")
+		}
+		said = append(said, "the "+label+to+"“"+value+"”")
 	}
 	if n := len(said); n > 1 {
 		said = append(said[:n-2], said[n-2]+" and "+said[n-1])
@@ -340,10 +366,11 @@ func (u *turn) update(name string, want map[string]string) (string, bool) {
 		return fmt.Sprintf("**%s** (`%s`) has that already.", f.name(), f.id()), true
 	}
 	return u.write("PUT", r.path()+"/"+f.id(), "Change "+f.name(), "Sets "+words+".", body, func(a record) string {
-		if a.text("id") == "" {
-			a = f.record
+		name := f.name()
+		if n := a.text("name"); n != "" {
+			name = n
 		}
-		return "Changed " + line(f.resource, a) + "."
+		return fmt.Sprintf("Changed **%s** (`%s`): set %s.", name, f.id(), words)
 	})
 }
 

@@ -17,6 +17,28 @@ var (
 	ordinals = []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"}
 )
 
+var (
+	newest   = regexp.MustCompile(`(?i)^(?:the |my |our )?(?:last|latest|newest|most recent) (lead|company|project|note)$`)
+	someNoun = regexp.MustCompile(`(?i)\b(lead|company|project|note)$`)
+)
+
+// newest is the record that was made last.
+func (u *turn) newest(resource string) (f found, ok bool) {
+	if !u.learned(resource) {
+		return f, false
+	}
+	answers, ok := u.fetch(get("/api/"+resource, map[string]any{"sort": "-created_at", "page_size": 1, "fields": "id"}))
+	if !ok {
+		return f, false
+	}
+	items := answers[0].items()
+	if len(items) == 0 {
+		u.failed = "There are no " + noun(resource, 2) + "."
+		return f, false
+	}
+	return u.byID(items[0].text("id"))
+}
+
 // plural is the resource of a noun or of the first part of an id.
 func plural(one string) string {
 	switch strings.ToLower(one) {
@@ -96,7 +118,13 @@ func (u *turn) byID(id string) (f found, ok bool) {
 func (u *turn) entity(text string, only ...string) (f found, ok bool) {
 	text = strings.Trim(bare(text), `"'`+"`")
 	ids := u.mentioned()
+	if m := newest.FindStringSubmatch(text); m != nil {
+		return u.newest(plural(m[1]))
+	}
 	if m := ordinal.FindStringSubmatch(text); m != nil {
+		if w := someNoun.FindStringSubmatch(text); w != nil { // "the second note" is none of the leads
+			ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return plural(id[:strings.Index(id, "-")]) != plural(w[1]) })
+		}
 		n := numberOf(m[2] + m[3])
 		switch word := strings.ToLower(m[1]); {
 		case word == "last":

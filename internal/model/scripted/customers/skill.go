@@ -76,6 +76,16 @@ func (r *resource) create() string  { return "POST " + r.path() }
 func (r *resource) update() string  { return "PUT " + r.path() + "/{id}" }
 func (r *resource) remove() string  { return "DELETE " + r.path() + "/{id}" }
 
+// hasValue reports whether a filter may have a value.
+func (r *resource) hasValue(v string) bool {
+	for _, p := range r.requests[r.list()] {
+		if slices.Contains(p.values, v) {
+			return true
+		}
+	}
+	return false
+}
+
 // can reports whether the skill has a request.
 func (r *resource) can(request string) bool { return r.requests[request] != nil }
 

@@ -16,7 +16,7 @@ var nouns = []struct {
 }{
 	{"notes", "note", "notes", re(`notes?|remarks?|comments?`)},
 	{"projects", "project", "projects", re(`projects?|campaigns?`)},
-	{"companies", "company", "companies", re(`compan(?:y|ies)|accounts?|firms?|organisations?|organizations?`)},
+	{"companies", "company", "companies", re(`compan(?:y|ies)|accounts?|firms?|organisations?|organizations?|customers?|clients?`)},
 	{"leads", "lead", "leads", re(`leads?|prospects?|contacts?|people|deals?|opportunities`)},
 	{"users", "member of the organisation", "members of the organisation", re(`users?|colleagues?|members|team(?: members| mates|mates)?`)},
 }
@@ -128,12 +128,15 @@ var (
 	}
 	nationality = regexp.MustCompile(`(?i)\b(german|austrian|swiss|norwegian|danish|swedish|finnish|british|irish|french|polish|italian|spanish|portuguese|dutch|belgian)\b`)
 	// places are names behind a preposition. A name begins with a capital letter.
-	places   = regexp.MustCompile(`\b(?i:in|from|around|near|out of|based in)\s+((?i:the\s+)?\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
+	places   = regexp.MustCompile(`\b(?i:in|from|around|near|out of|based in)\s+((?i:the\s+)?\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*(?:\s*(?:,|,? and|,? or)\s+\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)*)`)
+	betweens = regexp.MustCompile(`(?i)\b(score|value|active users|target)s? (?:of |is )?between €?([\d.,]+)\s*(k)? and €?([\d.,]+)\s*(k)?`)
+	does     = regexp.MustCompile(`\b(?i:did|does|has|have) (\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)`)
+	lacking  = regexp.MustCompile(`(?i)\b(?:without|with no|have no|has no|lacking|not in) (?:an? |any )?(project|company|source)\b`)
 	lowPlace = regexp.MustCompile(`(?i)\b(?:in|from)\s+([\p{L}-]+)\s*$`)
 	atFirm   = regexp.MustCompile(`\b(?i:at|with|of|for|about|from) (?i:the company )?(\p{Lu}[\p{L}.'-]*(?:\s+(?:de\s+|van\s+)?\p{Lu}[\p{L}.'-]*)*)`)
 	owned    = regexp.MustCompile(`\b(?i:owned by|assigned to|belong to|belongs to|belonging to|looked after by|of|by|does|for) (?i:the owner )?(\p{Lu}\p{L}+(?:\s+(?:de\s+)?\p{Lu}\p{L}+)*)`)
 	whose    = regexp.MustCompile(`\b(\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)'s? (?i:\w+ )?(?i:leads|projects|deals|prospects|notes)\b`)
-	mine     = regexp.MustCompile(`(?i)\b(?:my|mine|i own|i have|assigned to me|of mine|do i|i look after)\b`)
+	mine     = regexp.MustCompile(`(?i)\b(?:my|mine|i own|assigned to me|of mine|i look after)\b`)
 	unowned  = regexp.MustCompile(`(?i)\b(?:without|no|has no|have no|lack an?|missing an?)(?: an?)? owners?\b|\bunassigned\b|\bnobody (?:owns|looks after)\b|\bowned by nobody\b|\bnot assigned\b`)
 	noCall   = regexp.MustCompile(`(?i)\b(?:never|not(?: yet)?(?: been)?) (?:been )?contacted(?: yet)?\b|\bwithout (?:a )?contact\b`)
 	longAgo  = regexp.MustCompile(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
@@ -143,7 +146,7 @@ var (
 	orders   = regexp.MustCompile(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
 	quoted   = regexp.MustCompile(`"([^"]+)"`)
 	mention  = regexp.MustCompile(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
-	openOnes = regexp.MustCompile(`(?i)\b(?:open|active|running|in the pipeline|in progress|pipeline)\b`)
+	openOnes = regexp.MustCompile(`(?i)\b(?:open|active|running|in the pipeline|in progress|pipeline (?:value|worth)|our pipeline)\b`)
 	numbers  = map[string]int{"a": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 )
 
@@ -202,17 +205,31 @@ func (q *query) read(r *resource, text string, now time.Time) {
 	case mine.MatchString(rest) && (takes("owner_id") || takes("author_id")):
 		q.owner = "me"
 	}
-	for _, m := range places.FindAllStringSubmatch(rest, -1) {
-		q.place(takes, m[1])
+	if m := lacking.FindStringSubmatch(rest); m != nil {
+		name := strings.ToLower(m[1])
+		if name != "source" {
+			name += "_id"
+		}
+		if takes(name) {
+			q.set(name, "none", "without a "+strings.ToLower(m[1]))
+			rest = strings.ReplaceAll(rest, m[0], "")
+		}
 	}
-	if m := lowPlace.FindStringSubmatch(bare(rest)); m != nil && q.filters["city"] == nil && q.filters["country"] == nil && !aTime.MatchString(m[1]) && q.filters["source"] == nil {
+	for _, m := range places.FindAllStringSubmatch(rest, -1) {
+		for _, name := range regexp.MustCompile(`\s*(?:,|,? \band\b|,? \bor\b)\s+`).Split(m[1], -1) {
+			q.place(takes, name)
+		}
+	}
+	if m := lowPlace.FindStringSubmatch(bare(rest)); m != nil && q.filters["city"] == nil && q.filters["country"] == nil && !aTime.MatchString(m[1]) && q.filters["source"] == nil && !r.hasValue(strings.ToLower(m[1])) {
 		q.place(takes, m[1])
 	}
 	if m := nationality.FindStringSubmatch(rest); m != nil && takes("country") && q.filters["country"] == nil {
 		q.set("country", countries[strings.ToLower(m[1])], "in "+countryOf(m[1]))
 	}
 	if q.owner == "" && q.filters["owner_id"] == nil {
-		if m := owned.FindStringSubmatch(rest); m != nil && (takes("owner_id") || takes("author_id")) && !aMonth.MatchString(m[1]) {
+		if m := does.FindStringSubmatch(rest); m != nil && (takes("owner_id") || takes("author_id")) {
+			q.owner = m[1]
+		} else if m := owned.FindStringSubmatch(rest); m != nil && (takes("owner_id") || takes("author_id")) && !aMonth.MatchString(m[1]) {
 			q.owner = m[1]
 		}
 	}
@@ -221,6 +238,15 @@ func (q *query) read(r *resource, text string, now time.Time) {
 		if q.owner == m[1] {
 			q.owner = ""
 		}
+	}
+	if m := betweens.FindStringSubmatch(rest); m != nil {
+		name := strings.ReplaceAll(strings.ToLower(m[1]), " ", "_")
+		low, high := amount(m[2], m[3]+map[bool]string{true: m[5]}[m[3] == ""]), amount(m[4], m[5])
+		if takes("min_" + name) {
+			q.filters["min_"+name], q.filters["max_"+name] = low, high
+			q.say(name, fmt.Sprintf("with a %s from %s to %s", strings.ToLower(m[1]), grouped(low), grouped(high)))
+		}
+		rest = strings.ReplaceAll(rest, m[0], "")
 	}
 	for _, m := range compare.FindAllStringSubmatch(rest, -1) {
 		name := map[string]string{"worth": "value", "revenue": "value", "users": "active_users", "active user": "active_users", "active users": "active_users", "user": "active_users"}[strings.ToLower(m[1])]
@@ -288,7 +314,7 @@ func (q *query) enums(r *resource, lower string) {
 			if v == "none" || name == "status" && v == "contacted" && (noCall.MatchString(lower) || longAgo.MatchString(lower)) {
 				continue
 			}
-			if slices.Contains(words, v) || v == "outbound" && slices.Contains(words, "outreach") {
+			if slices.Contains(words, v) || v == "outbound" && slices.Contains(words, "outreach") || v == "won" && (slices.Contains(words, "win") || slices.Contains(words, "wins")) || v == "lost" && slices.Contains(words, "lose") {
 				found = append(found, v)
 			}
 		}
