@@ -88,9 +88,9 @@ func compare(ctx context.Context, w io.Writer, run func(ctx context.Context, the
 			fmt.Fprintf(w, "round %d of %d, %s: %d figures in %s\n", round+1, againstRounds, who, len(figures), time.Since(began).Round(time.Second))
 		}
 	}
-	const columns = "%-58s %12s %12s %9s  %s\n"
+	const columns = "%-74s %12s %12s %9s  %s\n"
 	fmt.Fprintf(w, columns, "figure: its ratio to the floor, or its value", "then", "now", "change", "")
-	fmt.Fprintln(w, strings.Repeat("-", 104))
+	fmt.Fprintln(w, strings.Repeat("-", 120))
 	count := 0
 	for _, name := range order {
 		if len(before[name]) == 0 {
@@ -120,7 +120,7 @@ func compare(ctx context.Context, w io.Writer, run func(ctx context.Context, the
 			fmt.Fprintf(w, columns, name, middle(before[name]).shown, "-", "gone", "")
 		}
 	}
-	fmt.Fprintln(w, strings.Repeat("-", 104))
+	fmt.Fprintln(w, strings.Repeat("-", 120))
 	fmt.Fprintf(w, "%d worse by more than %.0f%%\n", count, 100*worse)
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,14 +53,40 @@ type pending struct {
 	done chan struct{}
 }
 
+// writer commits everything that waits, with one sync.
+type writer interface {
+	write(batch []*pending) error
+	close() error
+}
+
+// file is a writer of a SQLite file.
+type file struct {
+	*group
+	c *sqlite.Conn
+}
+
+func newFile(dir string) (writer, error) {
+	c, err := sqlite.OpenConn(filepath.Join(dir, "floor.db"), sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGroup(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &file{g, c}, nil
+}
+
+func (f *file) close() error { return f.c.Close() }
+
 // replay writes the batches of some sessions, in order within each session and concurrently
 // across sessions. It returns the turns per second.
-func (b *bench) replay(log [][]seam.Batch, each int) (_ float64, err error) {
-	dir, err := b.folder("floor")
+func replay(ctx context.Context, k kind, log [][]seam.Batch, each int) (_ float64, err error) {
+	s, done, err := k.fresh("floor")
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, done()) }()
 	all := make([][][]row, len(log))
 	for i, batches := range log {
 		for _, batch := range batches {
@@ -70,18 +97,14 @@ func (b *bench) replay(log [][]seam.Batch, each int) (_ float64, err error) {
 			all[i] = append(all[i], rows)
 		}
 	}
-	c, err := sqlite.OpenConn(filepath.Join(dir, "floor.db"), sqlite.OpenReadWrite|sqlite.OpenCreate)
+	w, err := k.floor(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	g, err := newGroup(c)
-	if err != nil {
-		return 0, err
-	}
+	defer func() { err = errors.Join(w.close(), err) }()
 	queue := make(chan *pending, len(log))
 	failed := make(chan error, 1)
-	go func() { failed <- g.run(queue) }()
+	go func() { failed <- grouped(w, queue) }()
 	began := time.Now()
 	err = together(len(all), func(i int) error {
 		for _, rows := range all[i] {
@@ -137,7 +160,7 @@ func (l *lone) commit() (float64, error) {
 	return ms(time.Since(began)), err
 }
 
-// group commits everything that waits, with one sync.
+// group writes rows with prepared statements.
 type group struct {
 	begin, commit, event, put *sqlite.Stmt
 }
@@ -170,8 +193,9 @@ func newGroup(c *sqlite.Conn) (g *group, err error) {
 	return g, nil
 }
 
-// run continues after an error without writing, so that nobody waits forever.
-func (g *group) run(queue <-chan *pending) (err error) {
+// grouped writes what comes, everything that waits at once. It continues after an error without
+// writing, so that nobody waits forever.
+func grouped(w writer, queue <-chan *pending) (err error) {
 	for p := range queue {
 		batch := []*pending{p}
 		for more := true; more; {
@@ -185,7 +209,7 @@ func (g *group) run(queue <-chan *pending) (err error) {
 			}
 		}
 		if err == nil {
-			err = g.write(batch)
+			err = w.write(batch)
 		}
 		for _, p := range batch {
 			close(p.done)

@@ -11,12 +11,22 @@ import (
 
 // long compares a turn in a session of many turns with one in a session of ten. They should not
 // differ, because the state that a turn needs is bounded.
-func long(ctx context.Context, b *bench) (err error) {
+func long(ctx context.Context, b *bench) error {
+	for _, store := range b.stores() {
+		if err := b.longOn(ctx, store); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) longOn(ctx context.Context, store kind) (err error) {
 	many := pick(b, 1000, 10_000)
-	dir, err := b.folder("long")
+	at, done, err := store.fresh("long")
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, done()) }()
 	var old, young parley.SessionID
 	for _, k := range []struct {
 		name      string
@@ -26,7 +36,8 @@ func long(ctx context.Context, b *bench) (err error) {
 		{"long: the same, when neither session is in memory", time.Millisecond},
 	} {
 		if err := func() (err error) {
-			h, err := build(ctx, setting{dir: dir, idleAfter: k.idleAfter})
+			at.idleAfter = k.idleAfter
+			h, err := build(ctx, at)
 			if err != nil {
 				return err
 			}
@@ -47,7 +58,7 @@ func long(ctx context.Context, b *bench) (err error) {
 			}
 			floor, value, err := h.alternate(ctx, young, old, pick(b, 150, 400), k.idleAfter < time.Second)
 			if err == nil {
-				b.pairs(k.name, []float64{floor}, []float64{value}, millis, atMost(1.1))
+				b.pairs(store.on(k.name), []float64{floor}, []float64{value}, millis, atMost(1.1))
 			}
 			return err
 		}(); err != nil {

@@ -10,6 +10,9 @@
 // listens on loopback only, keeps its data in a temporary folder that it removes, and ends every
 // process that it started.
 //
+// The parts turns, start, weeks and long are measured on SQLite and on PostgreSQL, side by side. For
+// the latter it starts a cluster of its own, with fsync, if the programs are installed.
+//
 // A figure that misses its aim is printed as such and fails nothing. The exit code is 1 if
 // something broke, for example if an acknowledged event was lost.
 package main
@@ -30,16 +33,19 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
 // bench is one run.
 type bench struct {
 	report
 	quick    bool
-	dir      string // for data; removed at the end
-	profiles string // a folder for profiles; empty: none
-	parley   string // the built program, if there is one
-	postgres string // address of an empty database; empty: PostgreSQL is not measured
+	dir      string         // for data; removed at the end
+	profiles string         // a folder for profiles; empty: none
+	parley   string         // the built program, if there is one
+	postgres string         // address of an empty database; empty: cluster
+	cluster  *pgtest.Server // started for this run; nil if an address was given or there is no PostgreSQL
 }
 
 // parts are the choices of -only, in the order in which they run.
@@ -59,6 +65,9 @@ var parts = []struct {
 	{"files", files},
 	{"kill", kill},
 }
+
+// onStores are the parts that measure each kind of store.
+var onStores = []string{"turns", "start", "weeks", "long"}
 
 func main() {
 	switch role := os.Getenv(roleVariable); role {
@@ -80,7 +89,7 @@ func run() int {
 	flag.StringVar(&only, "only", "", "parts to run, separated by commas: "+strings.Join(names(), ", "))
 	flag.StringVar(&b.profiles, "cpuprofile", "", "`folder` for profiles of the measured Parley: CPU, and heap for the part memory")
 	flag.StringVar(&b.parley, "parley", "bin/parley", "the built `program`, for the cold start; without it this program's own server is started")
-	flag.StringVar(&b.postgres, "postgres", "", "`address` of an empty PostgreSQL database, for the part weeks")
+	flag.StringVar(&b.postgres, "postgres", "", "`address` of an empty PostgreSQL database, which is emptied after each measurement; without it the run starts PostgreSQL, if it is installed")
 	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: its programs and those of this tree run in turns, three times each, and the table says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
 	parent := flag.String("dir", "", "`folder` in which the temporary data folder is made; its disk is what is measured")
 	flag.Parse()
@@ -105,7 +114,7 @@ func run() int {
 		return 0
 	}
 	// Far longer than on a slow machine: no run may go on forever.
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
 	if err := b.all(ctx, *parent, chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -136,6 +145,10 @@ func (b *bench) all(ctx context.Context, parent string, chosen []string) (err er
 	}
 	began := time.Now()
 	b.head(fmt.Sprintf("%s, %d CPUs, %s/%s", runtime.Version(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH))
+	if slices.ContainsFunc(chosen, func(name string) bool { return slices.Contains(onStores, name) }) {
+		stop := b.startPostgres()
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	for _, p := range parts {
 		if !slices.Contains(chosen, p.name) {
 			continue

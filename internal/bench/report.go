@@ -15,16 +15,16 @@ type report struct {
 	short int
 }
 
-const columns = "%-58s %12s %12s %9s %9s  %s\n"
+const columns = "%-74s %12s %12s %9s %9s  %s\n"
 
 func (r *report) head(machine string) {
 	fmt.Fprintln(r.w, machine)
 	fmt.Fprintf(r.w, columns, "figure", "floor", "parley", "ratio", "aim", "")
-	fmt.Fprintln(r.w, strings.Repeat("-", 110))
+	fmt.Fprintln(r.w, strings.Repeat("-", 126))
 }
 
 func (r *report) foot(took time.Duration) {
-	fmt.Fprintln(r.w, strings.Repeat("-", 110))
+	fmt.Fprintln(r.w, strings.Repeat("-", 126))
 	switch r.short {
 	case 0:
 		fmt.Fprintf(r.w, "every aim is met; took %s\n", took.Round(time.Second))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -143,12 +144,22 @@ func firstToken(ctx context.Context, url, app, message string, began time.Time, 
 // crowded starts a server on a folder with many sessions. A tenth of them were interrupted in
 // the middle of a turn.
 func crowded(ctx context.Context, b *bench) error {
+	for _, store := range b.stores() {
+		if err := b.crowdedOn(ctx, store); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) crowdedOn(ctx context.Context, store kind) (err error) {
 	sessions := pick(b, 2000, 10_000)
-	dir, err := b.folder("crowded")
+	full, done, err := store.fresh("crowded")
 	if err != nil {
 		return err
 	}
-	if err := fill(ctx, dir, sessions, sessions/10); err != nil {
+	defer func() { err = errors.Join(err, done()) }()
+	if err := fill(ctx, full, sessions, sessions/10); err != nil {
 		return err
 	}
 	empty, err := b.folder("empty")
@@ -157,13 +168,13 @@ func crowded(ctx context.Context, b *bench) error {
 	}
 	var floors, values []float64
 	for round := range 3 {
-		floor, err := ready(ctx, empty, 0)
+		floor, err := ready(ctx, setting{dir: empty}, 0)
 		if err != nil {
 			return err
 		}
 		// The first start marks the turns as interrupted, so that later starts differ. The first
 		// one is the one measured.
-		value, err := ready(ctx, dir, sessions)
+		value, err := ready(ctx, full, sessions)
 		if err != nil {
 			return err
 		}
@@ -172,13 +183,13 @@ func crowded(ctx context.Context, b *bench) error {
 			values = append(values, value)
 		}
 	}
-	b.within(fmt.Sprintf("start: %d sessions on disk, %d interrupted, to serve", sessions, sessions/10), median(floors), median(values), millis, 1000)
+	b.within(store.on(fmt.Sprintf("start: %d sessions on disk, %d interrupted, to serve", sessions, sessions/10)), median(floors), median(values), millis, 1000)
 	return nil
 }
 
 // fill makes sessions of one turn, and leaves turns open in the last of them.
-func fill(ctx context.Context, dir string, sessions, open int) error {
-	h, err := build(ctx, setting{dir: dir})
+func fill(ctx context.Context, s setting, sessions, open int) error {
+	h, err := build(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -212,8 +223,8 @@ func fill(ctx context.Context, dir string, sessions, open int) error {
 
 // ready returns the time in milliseconds from the start of a server until it reports ready and,
 // if there are sessions, lists them.
-func ready(ctx context.Context, dir string, sessions int) (float64, error) {
-	c, err := spawn(ctx, "parley", "-dir", dir)
+func ready(ctx context.Context, s setting, sessions int) (float64, error) {
+	c, err := spawn(ctx, "parley", "-dir", s.dir, "-postgres", s.postgres)
 	if err != nil {
 		return 0, err
 	}

@@ -27,42 +27,49 @@ func turns(ctx context.Context, b *bench) error {
 		{"turns: turns/s, 16 sessions of short turns, fsync on", "hello", pick(b, 60, 150), 0.5},
 		{"turns: turns/s with three tool rounds, each step committed", "tools", pick(b, 25, 50), 0.6},
 	} {
-		var floors, values []float64
+		kinds := b.stores()
+		floors, values := make([][]float64, len(kinds)), make([][]float64, len(kinds))
 		for round := range pick(b, 3, 9) {
-			profile := ""
-			if round == 0 {
-				profile = b.profile("turns-" + k.message)
-			}
-			log, value, err := b.drive(ctx, k.message, k.each, profile)
-			if err != nil {
-				return err
-			}
-			floor, err := b.replay(log, k.each)
-			if err != nil {
-				return err
-			}
-			if profile == "" || len(values) > 0 || b.quick { // profiling costs time
-				floors, values = append(floors, floor), append(values, value)
+			for i, store := range kinds {
+				profile := ""
+				if round == 0 && i == 0 {
+					profile = b.profile("turns-" + k.message)
+				}
+				log, value, err := b.drive(ctx, store, k.message, k.each, profile)
+				if err != nil {
+					return err
+				}
+				floor, err := replay(ctx, store, log, k.each)
+				if err != nil {
+					return err
+				}
+				if profile == "" || b.quick { // profiling costs time
+					floors[i], values[i] = append(floors[i], floor), append(values[i], value)
+				}
 			}
 		}
-		b.pairs(k.name, floors, values, rate, atLeast(k.aim))
+		for i, store := range kinds {
+			b.pairs(store.on(k.name), floors[i], values[i], rate, atLeast(k.aim))
+		}
 	}
 	return nil
 }
 
 // drive runs turns in 16 sessions at once. It returns the appended batches by session, and the
 // turns per second.
-func (b *bench) drive(ctx context.Context, message string, each int, profile string) (_ [][]seam.Batch, _ float64, err error) {
-	dir, err := b.folder("turns")
+func (b *bench) drive(ctx context.Context, k kind, message string, each int, profile string) (_ [][]seam.Batch, _ float64, err error) {
+	at, done, err := k.fresh("turns")
 	if err != nil {
 		return nil, 0, err
 	}
+	defer func() { err = errors.Join(err, done()) }()
 	rec := &recorder{batches: map[parley.SessionID][]seam.Batch{}}
-	h, err := build(ctx, setting{dir: dir, wrap: func(s seam.Store) seam.Store { rec.Store = s; return rec }})
+	at.wrap = func(s seam.Store) seam.Store { rec.Store = s; return rec }
+	h, err := build(ctx, at)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { err = errors.Join(err, h.close(ctx), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, h.close(ctx)) }()
 	var ids [turnSessions]parley.SessionID
 	for i := range ids {
 		s, _, err := h.engine.Create(ctx, person, parley.CreateSession{App: "bench"})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,26 +14,17 @@ import (
 // start of a server over them, its memory, and what is done when time brings
 // something. On SQLite, and on PostgreSQL when there is one.
 func weeks(ctx context.Context, b *bench) error {
-	kept := []struct {
-		name string
-		s    setting
-	}{{"sqlite", setting{}}}
-	if b.postgres != "" {
-		kept = append(kept, struct {
-			name string
-			s    setting
-		}{"postgres", setting{postgres: b.postgres}})
-	} else {
-		b.note("weeks: PostgreSQL is not measured without -postgres")
-	}
-	for _, k := range kept {
-		dir, err := b.folder("weeks")
+	for _, k := range b.stores() {
+		name := "sqlite"
+		if k.name != "" {
+			name = "postgres"
+		}
+		s, done, err := k.fresh("weeks")
 		if err != nil {
 			return err
 		}
-		k.s.dir = dir
-		if err := weeksOn(ctx, b, k.name, k.s); err != nil {
-			return fmt.Errorf("%s: %w", k.name, err)
+		if err := errors.Join(weeksOn(ctx, b, name, s), done()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -88,20 +88,37 @@ func New(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+// Run is New for a program that is no test, which calls stop at its end.
+func Run() (s *Server, stop func() error, err error) {
+	if s, err = start(); err != nil {
+		return nil, nil, err
+	}
+	return s, s.stop, nil
+}
+
 // Database makes an empty database, which is dropped when the test ends, and
 // returns its address. Its owner is a role without any other right.
 func (s *Server) Database(t testing.TB) (dsn string) {
 	t.Helper()
-	name := fmt.Sprintf("test%d", s.last.Add(1))
-	if err := s.Admin("CREATE DATABASE " + name + " OWNER parley TEMPLATE empty" + s.copying); err != nil {
+	dsn, drop, err := s.Make()
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Admin("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+		if err := drop(); err != nil {
 			t.Errorf("drop a database: %v", err)
 		}
 	})
-	return s.address("parley", name)
+	return dsn
+}
+
+// Make is Database for a program that is no test, which calls drop.
+func (s *Server) Make() (dsn string, drop func() error, err error) {
+	name := fmt.Sprintf("test%d", s.last.Add(1))
+	if err := s.Admin("CREATE DATABASE " + name + " OWNER parley TEMPLATE empty" + s.copying); err != nil {
+		return "", nil, err
+	}
+	return s.address("parley", name), func() error { return s.Admin("DROP DATABASE " + name + " WITH (FORCE)") }, nil
 }
 
 func (s *Server) address(role, database string) string {
