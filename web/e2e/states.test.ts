@@ -161,6 +161,20 @@ describe.runIf(!process.env["PARLEY_URL"])("can be read:", () => {
     await look("lost", 844, [390]);
   });
 
+  test("a conversation that has ended, in which nothing is offered", async () => {
+    const post = async (path: string, body: unknown) => (await fetch(`${server.url}/v1/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json() as Promise<{ id: string }>;
+    const { id } = await post("sessions", { app: "home" });
+    const turn = await post(`sessions/${id}/turns`, { message: "Is anyone home?" });
+    await post(`turns/${turn.id}/await`, { timeout_ms: 30_000 });
+    await post(`sessions/${id}/end`, {});
+    browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+    await page().goto(`${server.url}/apps/home/#/${id}`);
+    await page().getByText("This conversation has ended.").waitFor();
+    await page().locator("article").getByRole("button", { name: "Copy answer" }).waitFor();
+    expect(await page().locator("article").getByRole("button", { name: /^Try again|^Go back/ }).count()).toBe(0);
+    await look("ended", 844, [390]);
+  });
+
   test("the login", async () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
     await page().route("**/v1/**", (route) => route.fulfill({ status: 401, headers: { "WWW-Authenticate": 'Bearer realm="parley"' }, json: { error: { code: "unauthenticated", message: "a key is needed", hint: "send it as a bearer token" } } }));

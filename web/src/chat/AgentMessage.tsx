@@ -38,6 +38,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   const working = open && !waiting && x.standing !== "resuming";
   const events = useChat((s) => s.opened.records.events.get(x.id)) ?? noEvents;
   const writes = useMemo(() => writesOf(events), [events]);
+  const over = useChat((s) => s.opened.phase === "ended" || s.opened.phase === "local"); // it can only be read
   return (
     <div className="group/answer flex flex-col gap-4">
       <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
@@ -70,8 +71,8 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
       )}
       {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps after={x.question} />}
       {working && x.stopping && <p role="status" className="text-sm text-text-muted wrap-anywhere">{stoppingText(writes)}</p>}
-      <Ending exchange={x} last={last} writes={writes} />
-      <Footer exchange={x} last={last} open={open} writes={writes} />
+      <Ending exchange={x} last={last && !over} writes={writes} />
+      <Footer exchange={x} last={last} over={over} open={open} writes={writes} />
     </div>
   );
 });
@@ -234,7 +235,7 @@ function Again({ at }: { at: number }) {
 }
 
 /** The actions for an answer, and its cost. Its height is reserved from the start. */
-function Footer({ exchange: x, last, open, writes }: { exchange: Exchange; last: boolean; open: boolean; writes: readonly Write[] }) {
+function Footer({ exchange: x, last, over, open, writes }: { exchange: Exchange; last: boolean; over: boolean; open: boolean; writes: readonly Write[] }) {
   const chat = useActions();
   const hidden = last ? "" : "opacity-0 group-focus-within/answer:opacity-100 group-hover/answer:opacity-100 [@media(hover:none)]:opacity-100";
   const usd = useChat((s) => (last ? s.opened.usdBefore + spentIn(s.opened.exchanges) : 0));
@@ -244,12 +245,12 @@ function Footer({ exchange: x, last, open, writes }: { exchange: Exchange; last:
       {!open && (
         <div className={`flex items-center gap-0.5 transition-opacity ${hidden}`}>
           {x.answer !== "" && <CopyButton label="Copy answer" text={() => x.answer} />}
-          {last && (x.standing === "completed" || x.standing === "cancelled") && x.endedAt && (
+          {last && !over && (x.standing === "completed" || x.standing === "cancelled") && x.endedAt && (
             <IconButton label="Try again" onClick={() => void chat.retry(x.id)}>
               <Retry size={16} />
             </IconButton>
           )}
-          {last && x.standing === "cancelled" && retryText(writes) !== "Try again" && <span className="text-xs text-text-muted">{retryText(writes)}</span>}
+          {last && !over && x.standing === "cancelled" && retryText(writes) !== "Try again" && <span className="text-xs text-text-muted">{retryText(writes)}</span>}
           {facts !== "" && <span className="ml-2 text-xs text-text-muted tabular-nums">{facts}</span>}
         </div>
       )}
