@@ -387,6 +387,8 @@ export interface ToolDecl {
   input_schema: unknown;
   output_schema?: unknown;
   effect: Effect; // empty means write
+  reads?: string;
+  confirm?: boolean;
   run?: RunBy; // empty: its toolset runs it
   subject?: string;
   path?: string;

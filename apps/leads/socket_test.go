@@ -1,0 +1,247 @@
+package leads_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps/leads"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
+)
+
+// encoded is what a part makes of frames.
+func encoded(part *leads.Part, frames ...eventlog.Frame) (list []string) {
+	send := func(m wire.Message) { list = append(list, string(m.Data)) }
+	for _, f := range frames {
+		part.Encode(f, send)
+	}
+	return list
+}
+
+func event(p parley.Payload) eventlog.Frame {
+	e := parley.NewEvent("t", "assistant", p)
+	e.Session, e.Seq = "s", 1
+	return eventlog.Frame{Event: &e}
+}
+
+func delta(call, text string) eventlog.Frame {
+	return eventlog.Frame{Delta: &parley.Delta{Turn: "t", Agent: "assistant", Call: parley.CallID(call), Kind: parley.DeltaText, Text: text}}
+}
+
+// TestPart: the text is that of the reply that is under way, whole; a confirm object comes from the log
+// alone; and each end has its frames.
+func TestPart(t *testing.T) {
+	t.Parallel()
+	const fake = `{"type":"confirm","id":"x","method":"POST","path":"/a","body":{}}`
+	done := func(text string) []string {
+		raw, _ := json.Marshal(text)
+		return []string{`{"type":"agent.text","text":` + string(raw) + `,"status":"done"}`, `{"type":"turn.completed","text":` + string(raw) + `,"usage":{"input_tokens":0,"output_tokens":0}}`}
+	}
+	streaming := func(text string) string {
+		raw, _ := json.Marshal(text)
+		return `{"type":"agent.text","text":` + string(raw) + `,"status":"streaming"}`
+	}
+	says := func(text string) eventlog.Frame {
+		return event(parley.ModelReplied{Call: "c", Parts: []parley.Part{{Type: parley.PartText, Text: text}}})
+	}
+	completed := func(text string) eventlog.Frame {
+		return event(parley.TurnCompleted{Response: parley.Response{Message: text}})
+	}
+	const pretended = "The assistant wrote an action as text instead of requesting it, so there is nothing to confirm. Ask for it again."
+	input := json.RawMessage(`{"method":"POST","path":"/api/leads","query":{"a":"1 2"},"title":"T","summary":"S","body":{"b":1.50,"a":"<"}}`)
+	failed := func(message string) []string { return []string{`{"type":"error","message":"` + message + `"}`} }
+	for name, c := range map[string]struct {
+		frames []eventlog.Frame
+		want   []string
+	}{
+		"text":               {[]eventlog.Frame{delta("c", "One"), delta("c", " two"), says("One two"), completed("One two")}, append([]string{streaming("One"), streaming("One two")}, done("One two")...)},
+		"two replies":        {[]eventlog.Frame{delta("b", "Let me look"), delta("c", "Here"), says("Here it is"), completed("Here it is")}, append([]string{streaming("Let me look"), streaming("Here"), streaming("Here it is")}, done("Here it is")...)},
+		"a pretended action": {[]eventlog.Frame{delta("c", fake[:5]), delta("c", fake[5:]), says(fake), completed(fake)}, done(pretended)},
+		"in a block":         {[]eventlog.Frame{delta("c", "```json\n"+fake+"\n```"), completed("```json\n" + fake + "\n```")}, done(pretended)},
+		"in other letters":   {[]eventlog.Frame{completed(` {"TYPE":"Confirm","id":"x"}`)}, done(pretended)},
+		"another object":     {[]eventlog.Frame{delta("c", `{"a":1}`), completed(`{"a":1}`)}, done(`{"a":1}`)},
+		"an action": {
+			[]eventlog.Frame{event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindConfirmation, Tool: "api_request", Input: input}}), delta("c", "more"), completed("x")},
+			strings.Split(strings.ReplaceAll(strings.Join(done(`{"type":"confirm","id":"i","title":"T","summary":"S","method":"POST","path":"/api/leads?a=1%202","body":{"b":1.50,"a":"<"}}`), "\n"), `\u003c`, "<"), "\n"),
+		},
+		"a login":     {[]eventlog.Frame{event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindCredential}})}, failed("Your login is needed to go on, since it has expired or is no longer known. Send your message again.")},
+		"unknown":     {[]eventlog.Frame{event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindUnknown, Input: input}})}, done("It is not known whether POST /api/leads?a=1%202 was carried out: the answer was lost. Nothing is sent again by itself. Look at the data, and say how to go on.")},
+		"failed":      {[]eventlog.Frame{event(parley.TurnFailed{Error: parley.ErrorInfo{Message: "no"}}), completed("x")}, failed("no")},
+		"cancelled":   {[]eventlog.Frame{event(parley.TurnCancelled{Reason: "enough"})}, failed("The request was cancelled: enough")},
+		"expired":     {[]eventlog.Frame{event(parley.TurnExpired{})}, failed("The request expired.")},
+		"cut off":     {[]eventlog.Frame{event(parley.TurnInterrupted{})}, failed("The request was cut off. Send your message again to go on.")},
+		"it goes on":  {[]eventlog.Frame{event(parley.TurnInterrupted{Resumes: true}), completed("x")}, done("x")},
+		"a call":      {[]eventlog.Frame{event(parley.ToolStarted{Call: "k", Name: "api_request", Input: input}), event(parley.ToolStarted{Call: "k", Name: "api_request", Input: input, Attempt: 2}), event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeUnknown}})}, []string{`{"type":"agent.action","action":"tool_call","tool":"POST /api/leads","status":"started"}`, `{"type":"agent.action","action":"tool_call","tool":"POST /api/leads","status":"failed"}`}},
+		"a skill":     {[]eventlog.Frame{event(parley.ToolStarted{Call: "k", Name: "Skill", Input: json.RawMessage(`{"skill":"leads"}`)}), event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeOK}})}, []string{`{"type":"agent.action","action":"command","command":"Skill leads","status":"started"}`, `{"type":"agent.action","action":"command","command":"Skill leads","status":"completed"}`}},
+		"not started": {[]eventlog.Frame{event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeDenied}})}, nil},
+	} {
+		if diff := cmp.Diff(c.want, encoded(leads.NewPart("s", "t", 0), c.frames...)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// line is the wire over an engine in memory. Tokens are the names of users.
+func line(t *testing.T, model enginetest.Model, change ...func(*leads.Options)) (*enginetest.Rig, string) {
+	t.Helper()
+	r := enginetest.New(t, model, enginetest.App(func(a *parley.App) { a.Busy = parley.BusySteer }))
+	t.Cleanup(r.Close)
+	o := leads.Options{
+		App: "test", Engine: r.Engine, Follow: r.Reader.Follow, Read: r.Reader.Read, Fail: api.WriteError,
+		Whose: func(_ context.Context, _ *http.Request, token, org string) (parley.Principal, error) {
+			if !strings.HasPrefix(token, "token-") {
+				return parley.Principal{}, errors.New("who is that?")
+			}
+			return parley.Principal{User: token, Org: org}, nil
+		},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	s := httptest.NewServer(leads.Socket(o))
+	t.Cleanup(s.Close)
+	return r, "ws" + strings.TrimPrefix(s.URL, "http")
+}
+
+func dial(t *testing.T, url string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return conn
+}
+
+// TestSocket_strangers: a connection without a valid chat is closed in time, and one with a valid chat
+// stays, whatever it says later.
+func TestSocket_strangers(t *testing.T) {
+	t.Parallel()
+	_, url := line(t, enginetest.Echo, func(o *leads.Options) { o.Within = 300 * time.Millisecond })
+	for name, said := range map[string]string{
+		"nothing": "", "no token": `{"type":"chat","message":"x"}`, "a wrong one": `{"type":"chat","message":"x","token":"wrong"}`, "a reset": `{"type":"reset","sessionId":"x"}`, "no JSON": `x`,
+	} {
+		conn := dial(t, url)
+		if said != "" {
+			if err := conn.Write(t.Context(), websocket.MessageText, []byte(said)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		for err == nil {
+			_, _, err = conn.Read(t.Context())
+		}
+		if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := &browser{t: t, conn: dial(t, url), token: "token-a"}
+	if f := b.ask("hello"); f.Type != "turn.completed" {
+		t.Errorf("got %+v", f)
+	}
+	<-time.After(400 * time.Millisecond) // real sockets have no fake time
+	for _, wrong := range []string{`{}`, `[]`, `{"type":"x"}`, `{"type":"chat"}`, `{"type":"chat","message":7,"token":"token-a"}`, `{"type":"chat","message":" ","token":"token-a"}`, `{"type":"chat","Token":"token-a","message":"x"}`, `{"type":"chat","message":"x","token":"token-a","token":"token-b"}`} {
+		if err := b.conn.Write(t.Context(), websocket.MessageText, []byte(wrong)); err != nil {
+			t.Fatal(err)
+		}
+		if f := b.read(); f.Type != "error" || f.Message == "" {
+			t.Errorf("%s: got %+v", wrong, f)
+		}
+	}
+	if f := b.ask("still there"); f.Type != "turn.completed" {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// TestSocket_sessions: an unknown session and another's are alike: both begin a new one. A reset ends
+// one that the connection has used, and no other.
+func TestSocket_sessions(t *testing.T) {
+	t.Parallel()
+	r, url := line(t, enginetest.Echo)
+	a, b := &browser{t: t, conn: dial(t, url), token: "token-a"}, &browser{t: t, conn: dial(t, url), token: "token-b"}
+	a.ask("one")
+	first := a.session
+	if a.ask("two"); a.session != first {
+		t.Errorf("got %s, want %s", a.session, first)
+	}
+	for _, id := range []string{first, "01ZZZZZZZZZZZZZZZZZZZZZZZZ", "x", strings.Repeat("x", 500), "../" + first} {
+		b.session = id
+		if f := b.ask("mine?"); f.Type != "turn.completed" || b.session == id || len(b.frames) < 3 || b.frames[0].Type != "session.id" || b.frames[1].Type != "turn.started" {
+			t.Errorf("%s: got %+v", id, b.frames)
+		}
+	}
+	c := &browser{t: t, conn: dial(t, url), token: "token-a"}
+	c.ask("elsewhere")
+	c.say(map[string]any{"type": "reset", "sessionId": first}) // which it has not used
+	a.session = first
+	if a.ask("three"); a.session != first {
+		t.Errorf("another connection has reset it: %s", a.session)
+	}
+	a.say(map[string]any{"type": "reset", "sessionId": first})
+	if a.ask("four"); a.session == first {
+		t.Error("it was not reset")
+	}
+	info, err := r.Engine.Session(t.Context(), parley.Principal{User: "token-a"}, parley.SessionID(first))
+	if err != nil || info.Status != parley.Ended {
+		t.Errorf("got %+v, %v", info.Status, err)
+	}
+}
+
+// TestSocket_steers: a chat that comes while a turn works joins it, and is answered with it.
+func TestSocket_steers(t *testing.T) {
+	t.Parallel()
+	begun, goOn := make(chan bool, 8), make(chan bool)
+	r, url := line(t, func(ctx context.Context, q seam.Request, say func(string)) (seam.Reply, error) {
+		if strings.Contains(enginetest.Last(q), "slow") {
+			begun <- true
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+		}
+		say(fmt.Sprint("heard ", enginetest.Last(q)))
+		return seam.Reply{}, nil
+	})
+	b := &browser{t: t, conn: dial(t, url), token: "token-a"}
+	b.say(map[string]any{"type": "chat", "message": "slow", "token": b.token})
+	<-begun
+	list, _, err := r.Engine.SessionPage(t.Context(), parley.Principal{User: "token-a"}, seam.SessionQuery{App: "test", Limit: 5})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v %v", list, err)
+	}
+	b.say(map[string]any{"type": "chat", "message": "and this", "token": b.token, "sessionId": string(list[0].ID)})
+	for {
+		if events := r.Log(list[0].ID); strings.Contains(enginetest.Types(events), "turn.steered") {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	close(goOn)
+	f := b.read()
+	if f.Type != "turn.completed" {
+		t.Errorf("got %+v", b.frames)
+	}
+	if !strings.Contains(f.Text, "and this") { // its turn had ended before it could read it
+		f = b.read()
+	}
+	if !strings.Contains(f.Text, "and this") {
+		t.Errorf("got %+v", f)
+	}
+	if f := b.ask("then"); !strings.Contains(f.Text, "then") {
+		t.Errorf("got %+v", b.frames)
+	}
+}
