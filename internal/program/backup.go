@@ -94,14 +94,7 @@ func makeBackup(ctx context.Context, s config.Settings, target string, out io.Wr
 	if inside(s.Data, target) {
 		return usage(parley.Errorf(parley.CodeInvalid, "%s is in the data folder", target).WithHint("write it to another disk, or at least to another folder"))
 	}
-	// Without a server, none starts meanwhile.
-	own, err := takeLock(s.Data, "backup")
-	if _, held := errors.AsType[*errHeld](err); err != nil && !held {
-		return err
-	}
-	if own != nil {
-		defer own.release()
-	}
+	// The folder is not locked: a server that starts meanwhile is like one that runs.
 	o := backup.Options{
 		Data: s.Data, Target: target, Version: version, Now: now,
 		Databases: []string{sqlite.FileName, checkpoint.FileName}, Snapshot: sqlite.Snapshot,

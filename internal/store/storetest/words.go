@@ -36,6 +36,7 @@ func Marked(id parley.SessionID, after int64, n, size int) seam.Batch {
 	b.Index.Keys = []seam.Key{{Session: id, Key: fmt.Sprint("batch ", after+1), Made: id}}
 	b.Index.State = &seam.State{Seq: end, Version: 1, Body: []byte("state")}
 	b.Index.Turns = []parley.TurnInfo{{ID: parley.TurnID(id), SessionID: id, Status: parley.StatusRunning, LastSeq: end}}
+	b.Index.Rows = []seam.Row{{RowName: seam.RowName{Kind: seam.RowOutbox, ID: string(id)}, Session: id, Open: true, Body: fmt.Appendf(nil, "%d", end)}}
 	return b
 }
 
@@ -87,8 +88,10 @@ func Whole(t testing.TB, s seam.Store, id parley.SessionID) int64 {
 	must(t, err)
 	turn, err := s.Turn(ctx, User, parley.TurnID(id))
 	must(t, err)
-	if n := Head(t, s, id); n != last || st.Seq != last || turn.LastSeq != last {
-		t.Errorf("%s: log ends at %d, row says %d, state %d, turn %d", id, last, n, st.Seq, turn.LastSeq)
+	row, err := s.Row(ctx, User, seam.RowName{Kind: seam.RowOutbox, ID: string(id)})
+	must(t, err)
+	if n := Head(t, s, id); n != last || st.Seq != last || turn.LastSeq != last || string(row.Body) != fmt.Sprint(last) {
+		t.Errorf("%s: log ends at %d, row says %d, state %d, turn %d, index row %s", id, last, n, st.Seq, turn.LastSeq, row.Body)
 	}
 	return last
 }
