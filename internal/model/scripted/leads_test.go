@@ -38,6 +38,7 @@ type counter struct {
 	calls   int
 	called  []string // in the last question
 	decline bool
+	instead string // what is said instead of confirming the next write
 }
 
 const skillsDir = "../../../apps/leads/.agents/skills"
@@ -113,6 +114,10 @@ func (c *counter) ask(question string) string {
 			return answer
 		}
 		msgs = append(msgs, parley.Message{Role: parley.RoleTool, Parts: results})
+		if c.instead != "" && strings.HasPrefix(results[0].Text, "Denied: ") {
+			msgs = append(msgs, parley.Text(parley.RoleUser, c.instead))
+			c.instead = ""
+		}
 	}
 	c.t.Errorf("%s: the turn does not end: %v", question, c.called)
 	return ""
@@ -131,7 +136,7 @@ func (c *counter) run(p *parley.Part) (out string, failed bool) {
 		return string(raw), false
 	}
 	effect := c.rest.EffectOf(p.Name, p.Input)
-	if effect != parley.EffectRead && c.decline {
+	if effect != parley.EffectRead && (c.decline || c.instead != "") {
 		return "Denied: the user declined", true
 	}
 	res, err := c.rest.Run(c.t.Context(), seam.Run{
@@ -161,6 +166,7 @@ func TestLeadsQuestions(t *testing.T) {
 		Decline     bool
 		Turns       []struct {
 			Ask         string
+			Instead     string // is said when a write is proposed
 			Want, Avoid []string
 			Writes      []string // METHOD path body
 		}
@@ -180,6 +186,7 @@ func TestLeadsQuestions(t *testing.T) {
 			c.decline = conversation.Decline
 			for _, q := range conversation.Turns {
 				before := len(c.crm.Writes())
+				c.instead = q.Instead
 				answer := c.ask(q.Ask)
 				why := accepted(t, answer, q.Want, q.Avoid)
 				var wrote []string

@@ -103,7 +103,7 @@ var skillListed = regexp.MustCompile(`(?m)^- ([A-Za-z0-9_-]+): `)
 
 // withCustomers has package customers make the reply.
 func withCustomers(req seam.Request, v view) (seam.Reply, error) {
-	t := customers.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now()}
+	t := customers.Turn{Question: v.Question, Added: v.Steers, Foreign: v.Foreign, Now: time.Now()}
 	if m := nowIn.FindStringSubmatch(v.About); m != nil {
 		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
 			t.Now = at

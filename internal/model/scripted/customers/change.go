@@ -121,6 +121,9 @@ func (u *turn) write(method, path, title, summary string, body map[string]any, d
 	case strings.Contains(low, "unknown") || strings.Contains(low, "may have happened") || strings.Contains(low, "not known"):
 		return "It is not known whether that was done: the answer was lost. Look at the record before you ask for it again.", true
 	case r.Failed && (strings.Contains(low, "declin") || strings.Contains(low, "denied") || strings.Contains(low, "not confirm") || strings.Contains(low, "expired") || strings.Contains(low, "cancel")):
+		if id := inID.FindString(path); id != "" {
+			return "All right, nothing was changed about `" + id + "`.", true
+		}
 		return "All right, nothing was changed.", true
 	case r.Failed:
 		return "That was not done. The CRM says: " + said(r.Output), true
@@ -362,7 +365,7 @@ func (u *turn) update(name string, want map[string]string) (string, bool) {
 			same = false
 		}
 	}
-	if same && !u.proposed("PUT") {
+	if same && !u.proposed("PUT", r.path()+"/"+f.id()) {
 		return fmt.Sprintf("**%s** (`%s`) has that already.", f.name(), f.id()), true
 	}
 	return u.write("PUT", r.path()+"/"+f.id(), "Change "+f.name(), "Sets "+words+".", body, func(a record) string {
@@ -374,22 +377,26 @@ func (u *turn) update(name string, want map[string]string) (string, bool) {
 	})
 }
 
-// proposed reports whether a write was called in this turn.
-func (u *turn) proposed(method string) bool {
-	return slices.ContainsFunc(u.Results, func(r Result) bool { return r.Input["method"] == method })
+// proposed reports whether a write was called in this turn, and not yet spoken of.
+func (u *turn) proposed(method, path string) bool {
+	for i, r := range u.Results {
+		if !u.used[i] && r.Input["method"] == method && r.Input["path"] == path {
+			return true
+		}
+	}
+	return false
 }
 
 func (u *turn) delete(name string) (string, bool) {
-	if u.proposed("DELETE") { // by now it may be gone, and its name with it
-		for _, r := range u.Results {
-			if r.Input["method"] == "DELETE" {
-				title, _ := r.Input["title"].(string)
-				path, _ := r.Input["path"].(string)
-				summary, _ := r.Input["summary"].(string)
-				return u.write("DELETE", path, title, summary, nil, func(record) string {
-					return "Deleted **" + strings.TrimPrefix(title, "Delete ") + "**."
-				})
-			}
+	// By now it may be gone, and its name with it.
+	for i, r := range u.Results {
+		if !u.used[i] && r.Input["method"] == "DELETE" {
+			title, _ := r.Input["title"].(string)
+			path, _ := r.Input["path"].(string)
+			summary, _ := r.Input["summary"].(string)
+			return u.write("DELETE", path, title, summary, nil, func(record) string {
+				return "Deleted **" + strings.TrimPrefix(title, "Delete ") + "**."
+			})
 		}
 	}
 	f, ok := u.entity(name)

@@ -18,6 +18,7 @@ import (
 // Turn is a request, with everything known so far.
 type Turn struct {
 	Question string
+	Added    []string   // what was said while the turn went on
 	Earlier  []Exchange // the session's earlier exchanges, oldest first
 	Results  []Result   // of the calls of this turn
 	Tools    []string   // that may be called
@@ -62,6 +63,8 @@ type turn struct {
 	wants  []Call // the calls that are to be made
 	failed string // why no answer can be had
 	known  map[string]*resource
+	used   []bool  // which results of writes were taken
+	since  int     // the last of them: what was read before may have changed; -1: none
 	page   *record // what the user's page shows
 }
 
@@ -72,27 +75,39 @@ func (r record) text(name string) string { s, _ := r[name].(string); return s }
 
 // Answer returns the reply for a turn.
 func Answer(t Turn) Reply {
-	u := &turn{Turn: t, known: map[string]*resource{}}
+	u := &turn{Turn: t, known: map[string]*resource{}, used: make([]bool, len(t.Results)), since: -1}
 	u.Earlier = u.Earlier[max(0, len(u.Earlier)-maxEarlier):]
 	if len(t.Question) > maxRequest {
 		return Reply{Say: "That is too long for me: I am a script, and read requests of up to 8 KB."}
 	}
-	u.Question, u.page = onPage(t.Question)
+	u.Earlier = slices.Clone(u.Earlier)
 	for i, x := range u.Earlier {
-		x.Question, _ = onPage(x.Question)
-		u.Earlier = slices.Clone(u.Earlier)
-		u.Earlier[i] = x
+		u.Earlier[i].Question, _ = onPage(x.Question)
 	}
 	if t.Foreign {
 		return Reply{Say: "I understand English only, since I am a script and not a language model. Ask me in English, please."}
 	}
-	say, ok := u.answer(tidy(u.Question))
-	switch {
-	case u.failed != "":
-		return Reply{Say: u.failed}
-	case ok:
-		return Reply{Say: say}
+	var said []string
+	for _, question := range append([]string{t.Question}, t.Added...) {
+		var page *record
+		if u.Question, page = onPage(question); page != nil {
+			u.page = page
+		}
+		say, ok := u.answer(tidy(u.Question))
+		switch {
+		case u.failed != "":
+			say, u.failed = u.failed, ""
+		case !ok:
+			return u.calling()
+		}
+		said = append(said, say)
+		u.Earlier = append(u.Earlier, Exchange{u.Question, say}) // what is said next may follow it
 	}
+	return Reply{Say: strings.Join(said, "\n\n")}
+}
+
+// calling is the reply with the calls that are to be made.
+func (u *turn) calling() Reply {
 	for _, c := range u.wants {
 		if !slices.Contains(u.Tools, c.Tool) {
 			return Reply{Say: "I cannot do that: the tool " + c.Tool + " is not available here."}
@@ -121,10 +136,13 @@ func onPage(message string) (question string, page *record) {
 func (u *turn) do(calls ...Call) (found []Result, ok bool) {
 	var missing []Call
 	for _, c := range calls {
-		i := slices.IndexFunc(u.Results, func(r Result) bool { return r.Tool == c.Tool && alike(r.Input, c.Input) })
+		i := u.made(c)
 		if i < 0 {
 			missing = append(missing, c)
 			continue
+		}
+		if u.used[i] = true; !reads(c) {
+			u.since = i
 		}
 		found = append(found, u.Results[i])
 	}
@@ -134,6 +152,19 @@ func (u *turn) do(calls ...Call) (found []Result, ok bool) {
 	}
 	return found, true
 }
+
+// made is the result of a call, or -1. A read stands for all that ask the same, a write for one.
+func (u *turn) made(c Call) int {
+	for i, r := range u.Results {
+		fresh := c.Tool != "api_request" || i > u.since
+		if r.Tool == c.Tool && (reads(c) && fresh || !reads(c) && !u.used[i]) && alike(r.Input, c.Input) {
+			return i
+		}
+	}
+	return -1
+}
+
+func reads(c Call) bool { return c.Tool != "api_request" || c.Input["method"] == "GET" }
 
 func alike(a, b map[string]any) bool {
 	x, _ := json.Marshal(a)
@@ -221,8 +252,8 @@ func oneLine(s string) string {
 }
 
 var (
-	polite = regexp.MustCompile(`(?i)^(?:(?:please|hey|hello|hi|ok|okay|so|now|well|also|could you|can you|would you|will you|i want you to|i would like to|i'd like to|i want to|i need to|let's|just|kindly)\b[,!:]?\s+)+`)
-	ending = regexp.MustCompile(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are)\b)?[\s.!?,;]*$`)
+	polite = regexp.MustCompile(`(?i)^(?:(?:(?:no|nope|wait|stop|actually|instead|rather|sorry|cancel|not that)[,.!:;]+\s+)|(?:please|hey|hello|hi|ok|okay|so|now|well|also|could you|can you|would you|will you|i want you to|i would like to|i'd like to|i want to|i need to|let's|just|kindly)\b[,!:]?\s+)+`)
+	ending = regexp.MustCompile(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are|instead|after all)\b)?[\s.!?,;]*$`)
 	quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", "'", "’", "'", "\u00a0", " ")
 )
 
