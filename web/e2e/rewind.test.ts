@@ -23,6 +23,16 @@ const page = () => browser.page;
 const back = () => page().getByRole("button", { name: "Go back to before this message" });
 const dialog = () => page().getByRole("dialog");
 
+/** The text of a note of whoever has it; "" if nobody has. */
+async function text(name: string): Promise<string> {
+  for (const workspace of ["shared/petra", "shared/sebastian"]) {
+    const q = new URLSearchParams({ app: "notes", workspace, path: name });
+    const response = await fetch(`${server.url}/v1/workspaces/file?${q}`);
+    if (response.ok) return ((await response.json()) as { text?: string }).text ?? "";
+  }
+  return "";
+}
+
 async function talk(): Promise<void> {
   browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
   const p = parts(page());
@@ -93,6 +103,37 @@ describe.runIf(!process.env["PARLEY_URL"])("a conversation", () => {
     await expect.poll(() => page().getByText("Which of my notes mention Amira?").count()).toBeGreaterThan(0);
     await expect.poll(() => page().getByText("What is in my inbox?").count()).toBe(0);
     expect(await line.count()).toBe(0);
+  });
+
+  test("restores the files that the server has", async () => {
+    browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+    const p = parts(page());
+    await page().goto(`${server.url}/apps/notes/`);
+    await p.ask("Create a note called Rewind test: the first line");
+    await p.done();
+    await expect.poll(() => text("Rewind test.md")).toContain("the first line");
+    await p.done();
+    const first = await text("Rewind test.md");
+    await p.ask("Add the second line to Rewind test");
+    await expect.poll(() => text("Rewind test.md")).toContain("Second line");
+    await p.done();
+    const second = await text("Rewind test.md");
+    await back().last().focus();
+    await page().keyboard.press("Enter");
+    await dialog().getByRole("heading", { name: "1 file is restored" }).waitFor();
+    await dialog().getByRole("radio", { name: /^Only the files/ }).click();
+    await dialog().getByRole("heading", { name: "1 file is restored" }).waitFor();
+    await lookAt(browser, "rewind-files", 900, [1440, 390]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    expect(await text("Rewind test.md"), "nothing is done yet").toBe(second);
+    await dialog().getByRole("button", { name: "Go back" }).click();
+    await page().getByText("Files were taken back: 1 file restored.").waitFor();
+    expect(await text("Rewind test.md")).toBe(first);
+    expect(await p.answers.count(), "the conversation stays").toBe(2);
+    await page().getByRole("button", { name: "Undo going back" }).click();
+    await dialog().getByRole("heading", { name: "1 file is restored" }).waitFor();
+    await dialog().getByRole("button", { name: "Undo it" }).click();
+    await expect.poll(() => text("Rewind test.md")).toBe(second);
   });
 
   test("shows what would come back, what would not and why, and what stays done", async () => {
