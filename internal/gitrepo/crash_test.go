@@ -84,8 +84,8 @@ func TestCrash(t *testing.T) {
 		for _, second := range []int{-1, 2} {
 			t.Run(fmt.Sprintf("%d %s %d", first, points[first], second), func(t *testing.T) {
 				t.Parallel()
-				g := copyRig(t, prepared)
-				private := t.TempDir()
+				g := quickRig(t, prepared)
+				private := memory(t)
 				for _, at := range []int{first, second} {
 					if at < 0 {
 						continue

@@ -230,14 +230,13 @@ func TestHostile(t *testing.T) {
 // set makes a repository with a trap, in which something has changed here and elsewhere.
 func set(t *testing.T, f func(trap)) trap {
 	t.Helper()
-	g := newRig(t)
-	dir := t.TempDir()
+	g := quickRig(t, theirs(t))
+	dir := memory(t)
 	h := trap{rig: g, evil: filepath.Join(dir, "evil"), marker: dir}
 	write(t, dir, "evil", fmt.Sprintf("#!/bin/sh\necho \"$0 $*\" >> %s/runs\n", dir))
 	if err := os.Chmod(h.evil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	g.elsewhere("theirs", "sebastian/a.md", "one\ntwo\nthree\nfour\n", "petra/p.md", "p\nq\n")
 	f(h)
 	write(t, g.vault, "sebastian/a.md", "zero\none\ntwo\nthree\n")
 	write(t, g.vault, "sebastian/b.md", "b\n")

@@ -19,6 +19,7 @@ import (
 // rig is a vault with a remote, and a clone in which a person works.
 type rig struct {
 	t                     *testing.T
+	folder                func() string // makes one
 	vault, remote, person string
 	repo                  *gitrepo.Repo
 }
@@ -37,11 +38,39 @@ func newRig(t *testing.T, change ...func(*gitrepo.Options)) *rig {
 // copyRig makes a rig of the folders of another.
 func copyRig(t *testing.T, from string, change ...func(*gitrepo.Options)) *rig {
 	t.Helper()
-	dir := t.TempDir()
+	return rigIn(t, t.TempDir, from, change...)
+}
+
+// quickRig is copyRig in memory, where the system has a place for files there. git syncs what it
+// writes, which costs the disk most of the time of a test; the tests with many cases are not about
+// that, and the others are on the disk.
+func quickRig(t *testing.T, from string, change ...func(*gitrepo.Options)) *rig {
+	t.Helper()
+	return rigIn(t, func() string { return memory(t) }, from, change...)
+}
+
+// memory is a folder in memory, or a temporary one.
+func memory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "gitrepo-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func rigIn(t *testing.T, folder func() string, from string, change ...func(*gitrepo.Options)) *rig {
+	t.Helper()
+	dir := folder()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
-	g := &rig{t: t, vault: filepath.Join(dir, "vault"), remote: filepath.Join(dir, "remote.git"), person: filepath.Join(dir, "person")}
+	g := &rig{t: t, folder: folder, vault: filepath.Join(dir, "vault"), remote: filepath.Join(dir, "remote.git"), person: filepath.Join(dir, "person")}
 	g.open(change...)
 	return g
 }
@@ -72,6 +101,24 @@ var first = func() func(t *testing.T) string {
 	}
 }()
 
+// theirs makes the folders of a rig once in which somebody has pushed from elsewhere.
+var theirs = func() func(t *testing.T) string {
+	var once sync.Once
+	var dir string
+	return func(t *testing.T) string {
+		from := first(t)
+		once.Do(func() {
+			dir = filepath.Join(shared, "theirs")
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			g := &rig{t: t, vault: filepath.Join(dir, "vault"), remote: filepath.Join(dir, "remote.git"), person: filepath.Join(dir, "person")}
+			g.elsewhere("theirs", "sebastian/a.md", "one\ntwo\nthree\nfour\n", "petra/p.md", "p\nq\n")
+		})
+		return dir
+	}
+}()
+
 // shared is a folder of all tests.
 var shared string
 
@@ -90,7 +137,7 @@ func TestMain(m *testing.M) {
 
 func (g *rig) open(change ...func(*gitrepo.Options)) {
 	g.t.Helper()
-	o := gitrepo.Options{Dir: g.vault, Private: g.t.TempDir()}
+	o := gitrepo.Options{Dir: g.vault, Private: g.folder()}
 	for _, f := range change {
 		f(&o)
 	}
