@@ -96,6 +96,12 @@ func env(home string, config [][2]string) []string {
 			list = append(list, name+"="+v)
 		}
 	}
+	// Only some builds of git heed the two variables that name the certificates to trust.
+	for name, own := range map[string]string{"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"} {
+		if v := os.Getenv(name); v != "" {
+			list = append(list, own+"="+v)
+		}
+	}
 	list = append(list, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
 	for i, kv := range config {
 		list = append(list, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
