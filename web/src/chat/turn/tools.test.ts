@@ -19,6 +19,10 @@ test.each([
   // Tools of other people with the same names.
   ["Read", { id: 7 }, "Read"],
   ["Write", { file_path: "a.md" }, "Write: a.md"],
+  ["Task", { description: "Find it", prompt: "Find the spec.", subagent_type: "finder", run_in_background: true }, "Gives a task to finder: Find it"],
+  ["Task", { prompt: "Read Notion.", subagent_type: "researcher" }, "Gives a task to researcher: Read Notion."],
+  ["Task", { id: 7 }, "Task"],
+  ["AgentOutputTool", { agentId: "lead/finder#2" }, "Asks what finder#2 has found"],
   ["AskUserQuestion", { questions: "Which tea?" }, "Asks: Which tea?"],
   ["AskUserQuestion", { questions: [{ question: "Which tea?" }, null, { question: "With milk?" }] }, "Asks: Which tea? With milk?"],
   ["Grep", null, "Grep"],

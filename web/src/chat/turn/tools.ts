@@ -16,6 +16,8 @@ const calls: Readonly<Record<string, (i: Input) => string>> = {
   Grep: (i) => (i["pattern"] ? `Searches for “${text(i["pattern"])}”${whereOf(i)}` : ""),
   WebFetch: (i) => (i["url"] ? `Opens ${text(i["url"])}` : ""),
   WebSearch: (i) => (i["query"] ? `Searches the web for “${text(i["query"])}”` : ""),
+  Task: (i) => (i["subagent_type"] && i["prompt"] ? `Gives a task to ${text(i["subagent_type"])}: ${text(i["description"]) || text(i["prompt"])}` : ""),
+  AgentOutputTool: (i) => (i["agentId"] ? `Asks what ${text(i["agentId"]).replace(/^.*\//, "")} has found` : ""),
   AskUserQuestion: (i) => {
     const asked = typeof i["questions"] === "string" ? i["questions"] : questionsOf(i["questions"]);
     return asked ? `Asks: ${asked}` : "";
