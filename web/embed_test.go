@@ -280,3 +280,16 @@ func TestProgramsGetTheOneShape(t *testing.T) {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
+
+// TestWorker: the worker of notifications is asked for again each time, below every prefix, and loads
+// and asks nothing but this server.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	site := web.New(fstest.MapFS{"app.html": {Data: []byte("x")}, "worker.js": {Data: []byte("self")}}, func(string) (web.Look, bool) { return web.Look{}, true })
+	w := httptest.NewRecorder()
+	site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/worker.js", nil))
+	h := w.Header()
+	if w.Code != http.StatusOK || h.Get("Cache-Control") != "no-cache" || !strings.Contains(h.Get("Content-Type"), "javascript") || !strings.Contains(h.Get("Content-Security-Policy"), "connect-src 'self'") {
+		t.Errorf("%d %v", w.Code, h)
+	}
+}

@@ -31,7 +31,8 @@ func TestTypes(t *testing.T) {
 	t.Parallel()
 	const name = "src/api/types.gen.ts"
 	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished",
-		"WorkspaceInfo", "CreateWorkspace", "FileTree", "FileContent", "FileHistory", "Backlinks", "WriteFile", "MoveFile", "RewindResult")
+		"WorkspaceInfo", "CreateWorkspace", "FileTree", "FileContent", "FileHistory", "Backlinks", "WriteFile", "MoveFile", "RewindResult",
+		"Device", "AddDevice", "UpdateDevice", "Delivery", "Notify", "PushInfo")
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ type notice struct {
 	Session     parley.SessionID  `json:"session,omitempty"`
 	App         string            `json:"app,omitempty"`
 	Title       string            `json:"title,omitempty"` // of the session
+	Key         string            `json:"key,omitempty"`   // the session's outside id, under which pages may know it
 	Turn        parley.TurnID     `json:"turn,omitempty"`
 	Seq         int64             `json:"seq,omitempty"`
 	At          time.Time         `json:"at"`
@@ -44,6 +45,9 @@ type about struct {
 	Choices []string               `json:"choices,omitempty"`
 	Choice  string                 `json:"choice,omitempty"` // the answer
 	Expires time.Time              `json:"expires_at,omitzero"`
+	// Question and Options are those of a single question with one answer.
+	Question string   `json:"question,omitempty"`
+	Options  []string `json:"options,omitempty"`
 }
 
 // id is what a receiver knows the message by: the same for each attempt.
@@ -136,7 +140,7 @@ func noticeOf(b seam.Batch, ev parley.Event) (n notice, ok bool) {
 	}
 	info := b.Index.Session
 	n = notice{
-		Type: string(ev.Type), Session: b.Session, App: info.App, Title: parley.Cut(cmp.Or(info.Title, info.Preview), 200), Turn: ev.Turn, Seq: ev.Seq, At: ev.Time,
+		Type: string(ev.Type), Session: b.Session, App: info.App, Title: parley.Cut(cmp.Or(info.Title, info.Preview), 200), Turn: ev.Turn, Seq: ev.Seq, At: ev.Time, Key: info.OutsideID,
 	}
 	p, err := ev.Payload()
 	if err != nil {
@@ -196,6 +200,12 @@ func withInteraction(n notice, b seam.Batch, id parley.InteractionID) (notice, b
 		}
 		n.Interaction = &about{ID: id, Kind: in.Kind, Title: parley.Cut(in.Title, 500), Tool: in.Tool, Choices: in.Choices, Expires: in.ExpiresAt}
 		n.Text = parley.Cut(in.Text, maxText)
+		if q := in.Questions; len(q) == 1 && !q[0].MultiSelect && len(q[0].Question) <= 500 {
+			n.Interaction.Question = q[0].Question
+			for _, o := range q[0].Options {
+				n.Interaction.Options = append(n.Interaction.Options, parley.Cut(o.Label, 200))
+			}
+		}
 		if in.Answer != nil {
 			n.Interaction.Choice = in.Answer.Choice
 		}

@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -20,6 +21,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -246,11 +248,18 @@ type shownNotice struct {
 	Interaction parley.InteractionID `json:"interaction,omitempty"`
 	Kind        string               `json:"kind,omitempty"`
 	Choices     []string             `json:"choices,omitempty"`
+	Key         string               `json:"key,omitempty"` // how the page of the app names the session
+	// Question and Options are those of a question that can be answered by one of two.
+	Question string   `json:"question,omitempty"`
+	Options  []string `json:"options,omitempty"`
 }
+
+// maxConfirmed is the most bytes that a notification shows on every platform.
+const maxConfirmed = 160
 
 // show is a notice in words.
 func (n notice) show() shownNotice {
-	s := shownNotice{ID: n.id(), Type: n.Type, App: n.App, Session: n.Session, Tag: "session-" + string(n.Session), Title: n.Title}
+	s := shownNotice{ID: n.id(), Type: n.Type, App: n.App, Session: n.Session, Key: cmp.Or(n.Key, string(n.Session)), Tag: "session-" + string(n.Session), Title: n.Title}
 	if s.Title == "" {
 		s.Title = "Parley"
 	}
@@ -274,6 +283,13 @@ func (n notice) show() shownNotice {
 			if n.Text != "" && n.Text != in.Title {
 				s.Body += "\n" + n.Text
 			}
+			if len(in.Options) == 2 && in.Question != "" {
+				s.Question, s.Options = in.Question, in.Options
+			}
+			// Whoever confirms has to see all of it, which a notification may not show.
+			if in.Kind == parley.KindConfirmation && (len(s.Body) > maxConfirmed || len(n.Text) >= maxText-4) {
+				s.Choices = slices.DeleteFunc(slices.Clone(s.Choices), func(c string) bool { return c != parley.ChoiceDeny })
+			}
 		default:
 			s.Close, s.Body = true, "Answered elsewhere."
 			if n.Type == "interaction.expired" {
@@ -296,7 +312,7 @@ func (p *Push) shownAs(n notice) []byte {
 		// Escapes made it longer.
 		s.Body, s.Title = parley.Cut(s.Body, len(s.Body)/2), parley.Cut(s.Title, max(len(s.Title)/2, 10))
 		if len(s.Body) < 20 {
-			s.Choices = nil
+			s.Choices, s.Question, s.Options = nil, "", nil
 		}
 	}
 }

@@ -786,6 +786,100 @@ export interface RewoundTurn {
   at: string;
 }
 
+/** Device is something of a user's that is notified when a turn ends or waits. */
+export interface Device {
+  id: DeviceID;
+  kind: DeviceKind;
+  name: string;
+  url?: string;
+  events?: string[];
+  apps?: string[]; // empty: all
+  paused?: boolean;
+  secret?: string;
+  created_at: string;
+  delivered_at?: string; // the last time that something arrived
+  failures?: number; // attempts that failed since
+  last_error?: string;
+}
+
+/** DeviceID identifies a device. */
+export type DeviceID = string;
+
+/** DeviceKind says how a device is notified. */
+export type DeviceKind = "webhook" | "webpush" | "fcm";
+
+/** AddDevice registers a device. */
+export interface AddDevice {
+  kind: DeviceKind;
+  name?: string;
+  events?: string[];
+  apps?: string[];
+  url?: string;
+  secret?: string;
+  subscription?: WebPushSubscription;
+  token?: string;
+}
+
+/** WebPushSubscription is what a browser's push service gave to a page. */
+export interface WebPushSubscription {
+  endpoint: string;
+  expirationTime?: number;
+  keys: PushKeys;
+}
+
+/** PushKeys encrypt what is sent to a browser, in base64url. */
+export interface PushKeys {
+  p256dh: string;
+  auth: string;
+}
+
+/** UpdateDevice changes a device. What is left out stays. */
+export interface UpdateDevice {
+  name?: string;
+  events?: string[];
+  apps?: string[];
+  paused?: boolean;
+  new_secret?: boolean;
+}
+
+/** Delivery is a message to a device that has not arrived. */
+export interface Delivery {
+  id: DeliveryID;
+  device: DeviceID;
+  type: string; // of the event, or test
+  session?: SessionID;
+  turn?: TurnID;
+  at: string; // of the event
+  dead?: boolean; // it was given up
+  attempts: number;
+  next_at?: string;
+  error?: string; // of the last attempt
+}
+
+/** DeliveryID identifies a delivery. */
+export type DeliveryID = string;
+
+/** Notify is what a user wants to be told on the devices that people look at. */
+export interface Notify {
+  waits: boolean; // when a turn waits for an answer
+  ends: boolean; // when a turn has ended
+  after_seconds: number;
+  quiet?: QuietHours;
+}
+
+/** QuietHours are the same each day. */
+export interface QuietHours {
+  from: string; // such as 22:00
+  to: string;
+  time_zone: string; // such as Europe/Zurich
+}
+
+/** PushInfo is what a client needs to register a device. */
+export interface PushInfo {
+  kinds: DeviceKind[] | null;
+  key?: string;
+}
+
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
  * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {

@@ -1,8 +1,9 @@
-import { Apps, Chevron, Info, Person } from "../ui/icons.tsx";
+import { Apps, Bell, Chevron, Info, Person } from "../ui/icons.tsx";
 import { Menu, MenuItem, MenuLine } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { showAbout } from "./About.tsx";
 import { AppLogo, pageOf } from "./AppLogo.tsx";
+import { showNotifications } from "./Notifications.tsx";
 import { useApps } from "./use-apps.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
@@ -33,6 +34,9 @@ export function AppMenu() {
     >
       <MenuItem icon={<Info />} onSelect={showAbout}>
         About this app
+      </MenuItem>
+      <MenuItem icon={<Bell />} onSelect={showNotifications}>
+        Notifications
       </MenuItem>
       {others.length > 0 && <MenuLine />}
       <MenuItem icon={<Person />} onSelect={go(`${client.base}account.html`)}>

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState, type ReactNode } from "react"
 
 import { useMedia } from "../ui/use-media.ts";
 import { About } from "./About.tsx";
+import { Notifications } from "./Notifications.tsx";
 import { ChatCanvas } from "./ChatCanvas.tsx";
 import { titleOf, useActions, useChat } from "./use-chat.ts";
 
@@ -82,6 +83,7 @@ export function Frame({ sidebar, tools, children, covered = false }: Props) {
       <ChatCanvas narrow={narrow} covered={open || covered} opener={opener} onMenu={() => setDrawer(true)} tools={tools} />
       {children}
       <About />
+      <Notifications />
     </div>
   );
 }

@@ -2,6 +2,7 @@
 
 import { onVisibility } from "../ui/visibility.ts";
 import { followApp } from "./follow.ts";
+import { connectWorker } from "../push/push.ts";
 import { showCard } from "./interaction/reveal.ts";
 import type { Chat } from "./chat.ts";
 
@@ -77,4 +78,11 @@ export function connectBrowser(chat: Chat): void {
   follow();
   void chat.refresh();
   chat.inbox.start();
+  connectWorker(chat.client, {
+    open: (hash) => {
+      history.pushState(null, "", hash || location.pathname + location.search);
+      follow();
+    },
+    news: () => void chat.inbox.refresh(),
+  }).catch(() => undefined); // the page works without notifications, and the next start tries again
 }
