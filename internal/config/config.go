@@ -199,6 +199,11 @@ type Limits struct {
 	// UserUSDPerDay the same for single users. Default: any amount.
 	USDPerDay     float64            `yaml:"usd_per_day"`
 	UserUSDPerDay map[string]float64 `yaml:"user_usd_per_day"`
+	// OrgUSDPerDay, OrgsUSDPerDay and OrgTurnsPerMinute are the same for all users of an
+	// organisation together, and for single organisations. Default: any amount.
+	OrgUSDPerDay      float64            `yaml:"org_usd_per_day"`
+	OrgsUSDPerDay     map[string]float64 `yaml:"orgs_usd_per_day"`
+	OrgTurnsPerMinute int                `yaml:"org_turns_per_minute"`
 	// TurnsPerMinute is how many turns a user may begin in a minute. Default: any
 	// number.
 	TurnsPerMinute int `yaml:"turns_per_minute"`

@@ -248,9 +248,17 @@ func (o *overrides) models() {
 			o.bad(at, "is %d, and must be at least 1", n)
 		}
 	}
-	for path, n := range map[string]float64{"limits.usd_per_day": o.s.Limits.USDPerDay, "limits.turns_per_minute": float64(o.s.Limits.TurnsPerMinute)} {
+	for path, n := range map[string]float64{
+		"limits.usd_per_day": o.s.Limits.USDPerDay, "limits.turns_per_minute": float64(o.s.Limits.TurnsPerMinute),
+		"limits.org_usd_per_day": o.s.Limits.OrgUSDPerDay, "limits.org_turns_per_minute": float64(o.s.Limits.OrgTurnsPerMinute),
+	} {
 		if n < 0 {
 			o.bad(path, "cannot be less than 0")
+		}
+	}
+	for org, n := range o.s.Limits.OrgsUSDPerDay {
+		if n < 0 {
+			o.bad(fmt.Sprintf("limits.orgs_usd_per_day.%s", org), "cannot be less than 0")
 		}
 	}
 	for user, n := range o.s.Limits.UserUSDPerDay {

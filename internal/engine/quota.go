@@ -26,6 +26,11 @@ type Limits struct {
 	// TurnsPerMinute is how many turns a user may begin per minute; all may begin at
 	// once.
 	TurnsPerMinute int
+	// OrgUSDPerDay, OrgsUSDPerDay and OrgTurnsPerMinute are the same for all users of an
+	// organisation together. A user without an organisation has no such limit.
+	OrgUSDPerDay      float64
+	OrgsUSDPerDay     map[string]float64
+	OrgTurnsPerMinute int
 	// Sessions and Bytes limit what a user may store: the number of sessions, including
 	// ended ones, and the bytes of their events and artifacts. They apply to commands,
 	// however many come at once, but not to what an accepted turn adds. They do not apply
@@ -41,6 +46,16 @@ func (l Limits) usd(user string) float64 {
 	return l.USDPerDay
 }
 
+func (l Limits) orgUSD(org string) float64 {
+	if org == "" {
+		return 0
+	}
+	if n, ok := l.OrgsUSDPerDay[org]; ok {
+		return n
+	}
+	return l.OrgUSDPerDay
+}
+
 // maxUsers bounds how many users' rates are kept in memory.
 const maxUsers = 10_000
 
@@ -51,10 +66,11 @@ type meter struct {
 }
 
 // afford ensures that the model calls begun by events are within the user's quota for the
-// day. Until free is called, their cost counts against other requests.
+// day, and within the organisation's. Until free is called, their cost counts against other
+// requests.
 func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley.Event) (free func(), err error) {
-	limit := e.o.Limits.usd(p.User)
-	if limit <= 0 {
+	limit, orgLimit := e.o.Limits.usd(p.User), e.o.Limits.orgUSD(p.Org)
+	if limit <= 0 && orgLimit <= 0 {
 		return func() {}, nil
 	}
 	var usd float64
@@ -78,13 +94,36 @@ func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley
 	if usd <= 0 {
 		return func() {}, nil
 	}
-	return e.claims.reserve(ctx, p, amount{usd: usd}, false, func(ctx context.Context, others amount) error {
-		spent, err := e.spentToday(ctx, p)
-		if err == nil && spent+others.usd+usd > limit {
-			err = e.quota(spent, limit)
+	mine := func() {}
+	if limit > 0 {
+		mine, err = e.claims.reserve(ctx, p, amount{usd: usd}, false, func(ctx context.Context, others amount) error {
+			spent, err := e.spentToday(ctx, p)
+			if err == nil && spent+others.usd+usd > limit {
+				err = e.quota("you", spent, limit)
+			}
+			return err
+		})
+	}
+	if err != nil || orgLimit <= 0 {
+		return mine, err
+	}
+	// A principal without a user is nobody's but the organisation's.
+	orgs, err := e.claims.reserve(ctx, parley.Principal{Org: p.Org}, amount{usd: usd}, false, func(ctx context.Context, others amount) error {
+		spent, err := e.spentByOrg(ctx, p.Org)
+		if err == nil && spent+others.usd+usd > orgLimit {
+			err = e.quota("your organisation", spent, orgLimit)
 		}
 		return err
 	})
+	if err != nil {
+		mine()
+		return nil, err
+	}
+	return func() { mine(); orgs() }, nil
+}
+
+func (e *Engine) spentByOrg(ctx context.Context, org string) (float64, error) {
+	return e.o.Store.SpentByOrg(ctx, parley.System(), org, day(e.o.Now()))
 }
 
 func (e *Engine) spentToday(ctx context.Context, p parley.Principal) (usd float64, err error) {
@@ -137,10 +176,10 @@ func (e *Engine) Usage(ctx context.Context, p parley.Principal, from, to string)
 	return u, err
 }
 
-func (e *Engine) quota(spent, limit float64) error {
+func (e *Engine) quota(who string, spent, limit float64) error {
 	now := e.o.Now().UTC()
 	tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
-	return parley.Errorf(parley.CodeQuota, "the model calls of today have cost $%.2f of the $%.2f that you may spend in a day, and the next one could cost more than is left", spent, limit).
+	return parley.Errorf(parley.CodeQuota, "the model calls of today have cost $%.2f of the $%.2f that %s may spend in a day, and the next one could cost more than is left", spent, limit, who).
 		WithHint("go on after midnight UTC, choose a cheaper model, or ask the operator of this server").WithRetry(tomorrow.Sub(now))
 }
 
@@ -152,29 +191,52 @@ func (e *Engine) admit(ctx context.Context, p parley.Principal) error {
 			return err
 		}
 		if spent >= limit {
-			return e.quota(spent, limit)
+			return e.quota("you", spent, limit)
 		}
 	}
-	n := e.o.Limits.TurnsPerMinute
-	if n <= 0 {
-		return nil
+	if limit := e.o.Limits.orgUSD(p.Org); limit > 0 {
+		spent, err := e.spentByOrg(ctx, p.Org)
+		if err != nil {
+			return err
+		}
+		if spent >= limit {
+			return e.quota("your organisation", spent, limit)
+		}
 	}
 	m, now := &e.meter, e.o.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	user, n := m.turn(p, e.o.Limits.TurnsPerMinute, now)
+	if wait := user.DelayFrom(now); wait > 0 {
+		user.CancelAt(now)
+		return parley.Errorf(parley.CodeRateLimited, "you have begun %d turns within a minute, which is the limit", n).
+			WithHint("wait a moment").WithRetry(wait)
+	}
+	if p.Org == "" {
+		return nil
+	}
+	org, n := m.turn(parley.Principal{Org: p.Org}, e.o.Limits.OrgTurnsPerMinute, now)
+	if wait := org.DelayFrom(now); wait > 0 {
+		org.CancelAt(now)
+		user.CancelAt(now) // it does not begin
+		return parley.Errorf(parley.CodeRateLimited, "your organisation has begun %d turns within a minute, which is the limit", n).
+			WithHint("wait a moment").WithRetry(wait)
+	}
+	return nil
+}
+
+// turn reserves a turn of a user or an organisation, of n in a minute. Without a limit it is at once.
+func (m *meter) turn(p parley.Principal, n int, now time.Time) (*rate.Reservation, int) {
+	if n <= 0 {
+		return rate.NewLimiter(rate.Inf, 0).ReserveN(now, 1), n
+	}
 	r := m.rates[p]
 	if r == nil {
 		m.forget(now)
 		r = rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n)
 		m.rates[p] = r
 	}
-	turn := r.ReserveN(now, 1)
-	if wait := turn.DelayFrom(now); wait > 0 {
-		turn.CancelAt(now)
-		return parley.Errorf(parley.CodeRateLimited, "you have begun %d turns within a minute, which is the limit", n).
-			WithHint("wait a moment").WithRetry(wait)
-	}
-	return nil
+	return r.ReserveN(now, 1), n
 }
 
 // forget removes users whose rate is fully restored, to make room for another.

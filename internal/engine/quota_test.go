@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,6 +242,110 @@ func TestTurnsPerMinute(t *testing.T) {
 		time.Sleep(e.RetryAfter)
 		if err := send(); err != nil {
 			t.Errorf("after waiting as told: %v", err)
+		}
+	})
+}
+
+// TestQuota_of_an_organisation: all users of an organisation together stay below its quota, whatever
+// runs at once; users of another, and without one, have nothing to do with it.
+func TestQuota_of_an_organisation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, priced(1), enginetest.App(), func(o *engine.Options) {
+			o.Models = dear{o.Models}
+			o.Runtimes = enginetest.Loop(o.Models)
+			o.Limits = engine.Limits{OrgUSDPerDay: 5, OrgsUSDPerDay: map[string]float64{"large": 100}}
+		})
+		defer r.Close()
+		turn := func(p parley.Principal) (parley.TurnID, error) {
+			s, _, err := r.Engine.Create(ctx, p, parley.CreateSession{App: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.Engine.Send(ctx, p, s.ID, parley.Send{Message: "go"})
+			return got.ID, err
+		}
+		users := []parley.Principal{{User: "a", Org: "small"}, {User: "b", Org: "small"}, {User: "c", Org: "small"}}
+		begun := map[parley.TurnID]parley.Principal{}
+		for i := range 12 {
+			id, err := turn(users[i%3])
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun[id] = users[i%3]
+		}
+		done := 0
+		for id, p := range begun {
+			got, err := r.Engine.Await(ctx, p, id, time.Hour)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case got.Status == parley.StatusCompleted:
+				done++
+			case got.Error.Code != parley.CodeQuota:
+				t.Errorf("got %s %+v", got.Status, got.Error)
+			}
+		}
+		usd, err := r.Mem.SpentByOrg(ctx, parley.System(), "small", time.Now().UTC().Format(time.DateOnly))
+		if err != nil || done == 0 || usd > 5 || int(usd) != done {
+			t.Errorf("%d were done for $%g, %v", done, usd, err)
+		}
+		for i := 0; usd < 5 && i < 10; i++ { // until nothing is left
+			if id, err := turn(users[0]); err == nil {
+				_, _ = r.Engine.Await(ctx, users[0], id, time.Hour)
+			}
+			usd, _ = r.Mem.SpentByOrg(ctx, parley.System(), "small", time.Now().UTC().Format(time.DateOnly))
+		}
+		for _, p := range []parley.Principal{{User: "a", Org: "large"}, {User: "a"}, {User: "a", Org: "other"}} {
+			id, err := turn(p)
+			if err != nil {
+				t.Errorf("%+v: %v", p, err)
+				continue
+			}
+			if got, err := r.Engine.Await(ctx, p, id, time.Hour); err != nil || got.Status != parley.StatusCompleted {
+				t.Errorf("%+v: %s %+v, %v", p, got.Status, got.Error, err)
+			}
+		}
+	})
+}
+
+// TestTurnsPerMinute_of_an_organisation: its users share a rate, and a turn that it has no room for
+// does not use up the user's own.
+func TestTurnsPerMinute_of_an_organisation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, enginetest.Echo, enginetest.App(), func(o *engine.Options) {
+			o.Limits.TurnsPerMinute, o.Limits.OrgTurnsPerMinute = 4, 3
+		})
+		defer r.Close()
+		a, b := parley.Principal{User: "a", Org: "north"}, parley.Principal{User: "b", Org: "north"}
+		send := func(p parley.Principal) error {
+			s, _, err := r.Engine.Create(ctx, p, parley.CreateSession{App: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.Engine.Send(ctx, p, s.ID, parley.Send{Message: "go"})
+			return err
+		}
+		for _, p := range []parley.Principal{a, b, a} {
+			if err := send(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 5 {
+			e, ok := errors.AsType[*parley.Error](send(b))
+			if !ok || e.Code != parley.CodeRateLimited || e.RetryAfter != 20*time.Second || !strings.Contains(e.Message, "organisation") {
+				t.Fatalf("the fourth of the organisation gets %#v", e)
+			}
+		}
+		if err := send(parley.Principal{User: "b", Org: "south"}); err != nil {
+			t.Errorf("another organisation: %v", err)
+		}
+		time.Sleep(time.Minute)
+		for range 3 {
+			if err := send(b); err != nil {
+				t.Errorf("a minute later: %v", err)
+			}
 		}
 	})
 }

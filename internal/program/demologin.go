@@ -2,6 +2,7 @@ package program
 
 import (
 	"log/slog"
+	"maps"
 
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/sim/oidc"
@@ -17,10 +18,12 @@ func demoLogin(s *config.Settings, log *slog.Logger) (stop func()) {
 	provider := as.Start()
 	const client, secret = "parley-demo", "a-secret-of-the-demo" //nolint:gosec // of a simulated service
 	as.Register(oidc.Client{ID: client, Secret: secret, Redirects: []string{"http://127.0.0.1/v1/signin/demo/callback"}})
-	s.Auth.Issuers = map[string]config.Issuer{"demo": {
+	all := map[string]config.Issuer{"demo": {
 		Issuer: as.URL, Claims: "oidc", Org: "org_id",
 		Login: config.IssuerLogin{ClientID: client, ClientSecret: secret, Title: "the demo's provider"},
 	}}
+	maps.Copy(all, s.Auth.Issuers)
+	s.Auth.Issuers = all
 	log.Info("a provider of logins is simulated", "url", as.URL)
 	return provider.Close
 }

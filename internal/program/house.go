@@ -337,6 +337,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
+			OrgUSDPerDay: p.settings.Limits.OrgUSDPerDay, OrgsUSDPerDay: p.settings.Limits.OrgsUSDPerDay, OrgTurnsPerMinute: p.settings.Limits.OrgTurnsPerMinute,
 			Sessions: p.settings.Limits.SessionsPerUser, Bytes: int64(p.settings.Limits.BytesPerUser),
 		},
 	})

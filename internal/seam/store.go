@@ -89,6 +89,10 @@ type Store interface {
 	// the sessions. At most 10,000 rows are returned.
 	Spent(ctx context.Context, p parley.Principal, from, to string) ([]Spend, error)
 
+	// SpentByOrg is the cost in dollars of the model calls of all users of an organisation on
+	// a day. Only System may ask; for others it is ErrNotFound.
+	SpentByOrg(ctx context.Context, p parley.Principal, org, day string) (float64, error)
+
 	// Held is how much p's sessions hold together, or one of them if id is given; zero if
 	// p has no such session. Its cost does not depend on their length.
 	Held(ctx context.Context, p parley.Principal, id parley.SessionID) (Held, error)

@@ -411,6 +411,23 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 	return out, err
 }
 
+// SpentByOrg implements seam.Store.
+func (s *Store) SpentByOrg(ctx context.Context, p parley.Principal, org, day string) (usd float64, err error) {
+	if !p.IsSystem() {
+		return 0, parley.ErrNotFound
+	}
+	var sum rule.Spend
+	err = s.read(ctx, func(t *tables) error {
+		for at, one := range t.spent {
+			if at.day == day && at.org == org {
+				sum[6] += one[6]
+			}
+		}
+		return nil
+	})
+	return sum.Of(day, "", "", org).Usage.USD, err
+}
+
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (out seam.Held, err error) {
 	err = s.read(ctx, func(t *tables) error {

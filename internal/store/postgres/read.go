@@ -362,6 +362,18 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 	}, w.query, w.args...)
 }
 
+// SpentByOrg implements seam.Store.
+func (s *Store) SpentByOrg(ctx context.Context, p parley.Principal, org, day string) (float64, error) {
+	if !p.IsSystem() {
+		return 0, parley.ErrNotFound
+	}
+	return one(ctx, s, func(r pgx.Rows) (float64, error) {
+		var n rule.Spend
+		err := r.Scan(&n[6])
+		return n.Of(day, "", "", org).Usage.USD, err
+	}, nil, "SELECT coalesce(sum(nano_usd), 0)::bigint FROM spent WHERE day = $1 AND org = $2", raw(day), raw(org))
+}
+
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
 	w := mine(p, "SELECT count(*) FILTER (WHERE NOT direct), coalesce(sum(bytes), 0)::bigint FROM sessions")

@@ -325,6 +325,17 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 	}, w.query, w.args...)
 }
 
+// SpentByOrg implements seam.Store.
+func (s *Store) SpentByOrg(ctx context.Context, p parley.Principal, org, day string) (float64, error) {
+	if !p.IsSystem() {
+		return 0, parley.ErrNotFound
+	}
+	return one(ctx, s, func(s *zombie.Stmt) (float64, error) {
+		n := rule.Spend{6: s.ColumnInt64(0)}
+		return n.Of(day, "", "", org).Usage.USD, nil
+	}, nil, "SELECT coalesce(sum(nano_usd), 0) FROM spent INDEXED BY spent_day WHERE day = ? AND org = ?", day, org)
+}
+
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
 	by := " INDEXED BY sessions_held"

@@ -47,6 +47,19 @@ func spent(t *testing.T, s seam.Store) {
 	must(t, s.Delete(ctx, ann, "sa"))
 	must(t, s.Delete(ctx, bob, "b"))
 
+	for org, want := range map[string]float64{ann.Org: 0, bob.Org: 0, "nobody's": 0} {
+		for _, p := range []parley.Principal{ann, bob} {
+			if p.Org == org {
+				want += map[parley.Principal]float64{ann: 40 / 1e9, bob: 0.5}[p]
+			}
+		}
+		if got, err := s.SpentByOrg(ctx, parley.System(), org, "2026-11-21"); err != nil || got != want {
+			t.Errorf("%q has spent %v, %v, want %v", org, got, err, want)
+		}
+		if _, err := s.SpentByOrg(ctx, ann, org, "2026-11-21"); parley.CodeOf(err) != parley.CodeNotFound {
+			t.Errorf("a user asks for %q: %v", org, err)
+		}
+	}
 	list := func(p parley.Principal, from, to string) []seam.Spend {
 		t.Helper()
 		got, err := s.Spent(ctx, p, from, to)
