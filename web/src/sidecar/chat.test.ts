@@ -156,14 +156,15 @@ describe("tokens", () => {
     expect(server.heard.map((f) => f["token"])).toContain("token-two");
   });
 
-  test("an error that is not about the token is shown at once", async () => {
-    const ask = vi.fn(() => "token-two");
+  test("an error that is not about the token is shown, when the page has no other token", async () => {
+    const ask = vi.fn(() => "token-one");
     tokens.from(ask);
     server.answer = (s) => s.says({ type: "error", message: "No such organisation." });
     const chat = open();
     chat.send("Hello");
     await until(() => shown(chat), ["> Hello", "failed:  (No such organisation.)"]);
-    expect(ask).not.toHaveBeenCalled();
+    expect(ask.mock.calls).toEqual([["refused"]]);
+    expect(server.heard.length).toBe(1);
   });
 
   test("without a token the user is told", async () => {
@@ -377,10 +378,35 @@ describe("what is kept", () => {
     before.send("Hello");
     await until(() => shown(before)[1], "done: Secret.");
     before.close();
-    const other = open({ who: () => "bob" });
-    await other.restore();
-    expect(other.state.messages).toEqual([]);
-    expect(kept.size).toBe(0);
+    for (const settings of [{ who: () => "bob" }, { org: () => "o2" }]) {
+      const other = open(settings);
+      await other.restore();
+      expect(other.state.messages).toEqual([]);
+      other.close();
+    }
+    const bob = open({ who: () => "bob" });
+    bob.send("Hi");
+    await until(() => shown(bob)[1], "done: Secret.");
+    expect(kept.get("parley.sidecar 1")).not.toContain("Hello");
+  });
+
+  test("a page that says late who is there, and for which organisation, finds the conversation again", async () => {
+    server.answer = (s) => s.says(...turn("Forty-two."));
+    const before = open();
+    before.send("Hello");
+    await until(() => shown(before)[1], "done: Forty-two.");
+    before.close();
+    let [who, org] = ["", ""];
+    const after = open({ who: () => who, org: () => org });
+    await after.restore();
+    after.persist();
+    who = "ana";
+    await after.restore();
+    after.fresh(); // as when the organisation is set
+    expect(shown(after)).toEqual([]);
+    org = "o1";
+    await after.restore();
+    expect(shown(after)).toEqual(["> Hello", "done: Forty-two."]);
   });
 
   test("conversations are stored, opened again and go on in their session", async () => {

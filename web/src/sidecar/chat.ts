@@ -72,6 +72,7 @@ export class Chat {
   readonly #fetch: Fetch;
   #state = empty;
   #session = "";
+  #pending: Kept | undefined;
   #closed = false;
   #delivery: Delivery | undefined;
   readonly #phone: Phone;
@@ -87,6 +88,7 @@ export class Chat {
     this.#settings = settings;
     this.#tokens = tokens;
     this.#keep = new Keep(env.shelf, "1");
+    this.#pending = this.#keep.read();
     this.#fetch = signed(env.fetch, tokens, settings.org);
     this.conversations = conversationsAt(() => settings.addresses().api, this.#fetch);
     this.#phone = new Phone(env.open, () => settings.addresses().ws);
@@ -134,7 +136,7 @@ export class Chat {
     const m = this.#openCard(id);
     if (!m || this.#delivery) return;
     this.#card(m.id, "cancelled");
-    this.#begin("cancel", "Cancel. Do not send this request.");
+    this.#begin("cancel", "Cancel.");
   }
 
   /** Asks again what had no whole answer. */
@@ -176,6 +178,7 @@ export class Chat {
 
   /** Begins a conversation. What was under way goes on at the server, and is there when its conversation is opened again. */
   fresh(): void {
+    if (this.#state.messages.length > 0) this.#pending = undefined;
     this.#leave();
     this.#session = "";
     this.#set({ ...empty });
@@ -185,6 +188,7 @@ export class Chat {
   /** Opens a stored conversation. */
   async show(id: string): Promise<void> {
     const { title, messages } = await this.conversations.read(id);
+    this.#pending = undefined;
     this.#leave();
     this.#session = messages.findLast((m) => m.session)?.session ?? "";
     this.#set({ ...empty, conversation: id, title, messages });
@@ -214,25 +218,30 @@ export class Chat {
   forget(): void {
     this.#phone.close();
     this.panel.draft = "";
+    this.#pending = undefined;
     this.fresh();
     this.#keep.forget();
   }
 
-  /** Takes up what the tab has kept, if it is this person's. What names a person is shown when it is known who is here. */
+  /**
+   * Takes up what the tab has kept, if it is this person's. The page may say later than the panel is there who that is and
+   * for which organisation, so it is tried again whenever the page says something; until then it is kept, and not shown.
+   */
   async restore(): Promise<void> {
-    const kept = this.kept();
+    const kept = this.#pending;
     if (!kept) return;
     if (kept.flight || kept.who !== this.#settings.who()) await this.#settings.ready();
-    if (this.#state.messages.length > 0 || this.#closed) return;
-    if (kept.org !== this.#settings.org() || kept.who !== this.#settings.who()) return this.#keep.forget();
+    if (this.#pending !== kept || this.#closed || kept.org !== this.#settings.org() || kept.who !== this.#settings.who()) return;
+    this.#pending = undefined;
     this.#session = kept.session;
     this.panel.draft ||= kept.draft;
     this.#set({ messages: kept.messages, conversation: kept.conversation, title: kept.title });
     this.#continue(kept.flight);
   }
 
+  /** What was kept and is not shown yet. */
   kept(): Kept | undefined {
-    return this.#keep.read();
+    return this.#pending;
   }
 
   /** Writes what the tab keeps: also the text in flight, when the page goes. */
@@ -413,6 +422,8 @@ export class Chat {
 
   #persist(): void {
     const { messages, conversation, title } = this.#state;
+    if (this.#pending && messages.length === 0) return this.#keep.write({ ...this.#pending, ...this.panel });
+    this.#pending = undefined;
     if (messages.length === 0 && !this.panel.open && this.panel.draft === "") return this.#keep.forget();
     this.#keep.write({
       who: this.#settings.who(),

@@ -62,6 +62,8 @@ export class Delivery {
   /** The requests for a token that were answered, and with what. */
   readonly #asked = new Set<string>();
   #supplied = "";
+  /** The token of the message. */
+  #sent = "";
   /** How often it was sent and did not arrive. */
   #lost = 0;
   #over = false;
@@ -143,6 +145,7 @@ export class Delivery {
         this.flight.sent = true;
         a.persist();
         a.phase("working");
+        this.#sent = token;
         line.send(a.frame(this.flight.text, token));
         return;
       } catch (cause) {
@@ -179,7 +182,8 @@ export class Delivery {
     const { flight } = this;
     if (!this.#renewed) {
       this.#renewed = true;
-      const renewed = await this.#a.renewed();
+      // Before a turn, little else is refused than a token.
+      const renewed = flight.started ? await this.#a.renewed() : (await this.#a.instead(this.#sent)) !== "";
       if (!mine()) return;
       if (renewed) return flight.started ? this.#resume() : this.#go();
     }

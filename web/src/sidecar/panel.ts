@@ -108,6 +108,11 @@ export class Panel {
       this.#told(true);
     }
     if (focus) this.#root.querySelector<HTMLElement>("[data-first]")?.focus();
+    else if (this.#hasFocus()) {
+      // What was shown takes the focus by itself, also on a page that has only been loaded again.
+      (this.#root.activeElement as HTMLElement | null)?.blur();
+      if (this.#before instanceof HTMLElement && this.#before !== document.body) this.#before.focus({ preventScroll: true });
+    }
   }
 
   close(): void {

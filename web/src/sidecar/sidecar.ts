@@ -74,6 +74,7 @@ export class Sidecar implements Public.Sidecar {
     if (options.token !== undefined) this.#tokens.set(options.token);
     if (this.#chat && (next.org ?? "") !== (before.org ?? "")) this.#chat.fresh();
     this.#panel?.configure(next);
+    void this.#chat?.restore();
   }
 
   open(): void {
@@ -108,6 +109,7 @@ export class Sidecar implements Public.Sidecar {
   setToken(token: string | null): void {
     this.#tokens.set(token);
     if (token === null) this.#chat?.forget();
+    else void this.#chat?.restore();
   }
 
   setOrg(org: string | null): void {

@@ -55,7 +55,7 @@ function Empty({ chat, options }: { chat: Chat; options: Options }) {
         <Icon name="spark" />
       </span>
       <p dir="auto">{options.greeting ?? "What can I do for you?"}</p>
-      <p class="small">Nothing is changed before you have confirmed it.</p>
+      <p class="small" dir="auto">Nothing is changed before you have confirmed it.</p>
       {options.suggestions && options.suggestions.length > 0 && (
         <ul>
           {options.suggestions.slice(0, 6).map((s) => (

@@ -71,8 +71,8 @@ export function View({ chat, state, draft, ui }: { chat: Chat; state: State; dra
               <Icon name="spark" />
             </span>
           )}
-          <h2 id="title" ref={heading} tabIndex={-1} dir="auto">
-            {page === "history" ? "Conversations" : title}
+          <h2 id="title" ref={heading} tabIndex={-1}>
+            <bdi>{page === "history" ? "Conversations" : title}</bdi>
           </h2>
           {page === "talk" && <IconButton icon="history" label="Conversations" onClick={() => setPage("history")} />}
           <IconButton
