@@ -49,7 +49,7 @@ func (c Conversations) List(w http.ResponseWriter, r *http.Request) {
 		if text := q.Get("limit"); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || n > 500 {
-				return parley.Errorf(parley.CodeInvalid, "limit must be a number from 1 to 500").WithField("limit")
+				return parley.Errorf(parley.CodeInvalid, "limit must be a number from 1 to 500").WithField("limit").WithHint("leave it out for 50")
 			}
 			ask.Limit = n
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-server/parley/apps/leads"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/auth"
 )
@@ -157,6 +158,8 @@ var wireIDs = map[string]func(o owned) string{
 	"/v1/signin/{issuer}":   nil, // see TestSignIn
 	auth.CallbackPath:       nil,
 	"/events/{session_id}":  func(o owned) string { return string(o.session) },
+
+	leads.ConversationsPath + "/{id}": func(o owned) string { return o.conversation },
 }
 
 // tryWires tries all paths that the apps bring with Ana's ids, in every place where a wire could look
@@ -263,7 +266,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 	none.session, none.waiting, none.turn, none.waits, none.interaction, none.artifact = "01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAB",
 		"01ARZ3NDEKTSV4RRFFQ69G5FAC", "01ARZ3NDEKTSV4RRFFQ69G5FAD", "01ARZ3NDEKTSV4RRFFQ69G5FAE", "01ARZ3NDEKTSV4RRFFQ69G5FAF"
 	none.workspace, none.key, none.signIn = "never", "nothing", "abcdefghijklmnop"
-	none.device, none.delivery = "01ARZ3NDEKTSV4RRFFQ69G5FAG", "test-never"
+	none.device, none.delivery, none.conversation = "01ARZ3NDEKTSV4RRFFQ69G5FAG", "test-never", "00000000-0000-4000-8000-000000000000"
 	file := func(r api.Route) bool { return strings.HasPrefix(r.Path, "/v1/workspaces/") }
 	path := func(r api.Route, o owned) string {
 		turn := o.turn

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/apps/leads"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/api/apitest"
 	"github.com/parley-server/parley/internal/auth"
@@ -49,6 +50,10 @@ func newKeyed(t *testing.T, change ...func(*config.Settings)) *keyed {
 	for _, f := range change {
 		f(&s)
 	}
+	if s.App == nil {
+		s.App = map[string]config.AppSettings{}
+	}
+	s.App["leads"] = config.AppSettings{URL: "http://127.0.0.1:9"} // an API that is not there
 	log := slog.New(slog.DiscardHandler)
 	stop, err := home.Demo{Allow: []string{"light.turn_on", "light.turn_off", "switch.turn_off"}}.Furnish(&s, log)
 	if err != nil {
@@ -163,10 +168,11 @@ type owned struct {
 	key, signIn      string // a key's name, and the id of a sign-in
 	device           string // a webhook
 	delivery         string // to it
+	conversation     string // that a client of leads keeps
 }
 
 func (o owned) ids() []string {
-	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn, o.device, o.delivery}
+	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn, o.device, o.delivery, o.conversation}
 }
 
 func (k *keyed) furnish(user string) owned {
@@ -183,6 +189,9 @@ func (k *keyed) furnish(user string) owned {
 		k.t.Fatalf("deliveries: %+v", list)
 	}
 	o.delivery = string(list.Deliveries[0].ID)
+	var kept struct{ ID string }
+	k.must(&kept, user, "POST", leads.ConversationsPath, `{"title":"`+marker+`","messages":["`+marker+`"]}`)
+	o.conversation = kept.ID
 	session := func(body string) parley.SessionID {
 		var s parley.SessionInfo
 		k.must(&s, user, "POST", "/v1/sessions", body)
@@ -251,7 +260,7 @@ func (k *keyed) state(user string, o owned) map[string]string {
 	for _, path := range []string{
 		"/v1/sessions", "/v1/interactions", "/v1/interactions/" + string(o.interaction), "/v1/sessions/" + string(o.session) + "/events", "/v1/sessions/" + string(o.waiting) + "/events",
 		"/v1/workspaces?app=desk", "/v1/workspaces/tree?app=desk&workspace=" + o.workspace, "/v1/workspaces/file?app=desk&path=note.md&workspace=" + o.workspace,
-		"/v1/devices", "/v1/deliveries", "/v1/notifications",
+		"/v1/devices", "/v1/deliveries", "/v1/notifications", leads.ConversationsPath, leads.ConversationsPath + "/" + o.conversation,
 	} {
 		status, text, _ := k.ask(user, "GET", path, "")
 		if status != 200 {
@@ -276,7 +285,7 @@ func (k *keyed) unchanged(user string, o owned, before map[string]string) {
 func TestDoors_ask_who_it_is(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
-	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", login.Document, auth.WaysPath, auth.BeginPath, auth.CallbackPath, "/apps/{app}/", "/"}
+	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", login.Document, auth.WaysPath, auth.BeginPath, auth.CallbackPath, "/apps/{app}/", "/", leads.Path}
 	if got := k.house.table.Public(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(open))) {
 		t.Errorf("open are %v, and should be %v", got, open)
 	}

@@ -70,8 +70,8 @@ func TestShape_by_the_tables(t *testing.T) {
 			return parley.ErrorInfo{}
 		}
 		at, _, _ := strings.Cut(strings.Fields(what)[1], "?")
-		wire := strings.Contains(at, "/api/claude/") || strings.Contains(at, "/api/linkedin/")
-		own := strings.HasPrefix(at, "/api/claude/") || strings.HasPrefix(at, "/api/linkedin/") // also where there is nothing
+		wire := strings.Contains(at, "/api/claude/") || strings.Contains(at, "/api/linkedin/") || strings.Contains(at, "/api/chat/")
+		own := strings.HasPrefix(at, "/api/claude/") || strings.HasPrefix(at, "/api/linkedin/") || strings.HasPrefix(at, "/api/chat/") // also where there is nothing
 		if p.Detail != "" && (!wire || p.Detail != p.Error.Message) || p.Detail == "" && own {
 			t.Errorf("%s: the detail is %q: %s", what, p.Detail, text)
 		}
@@ -91,7 +91,7 @@ func TestShape_by_the_tables(t *testing.T) {
 		}
 		return status, refused(fmt.Sprintf("%s %s", method, path), status, text, h), h
 	}
-	for _, path := range []string{"/api/claude/", "/api/claude/none", "/api/claude/chat/none", "/api/linkedin/none", "/api/none", "/api/claude/../none"} {
+	for _, path := range []string{"/api/claude/", "/api/claude/none", "/api/claude/chat/none", "/api/linkedin/none", "/api/chat/none", "/api/none", "/api/claude/../none"} {
 		ask("GET", path, "")
 		ask("POST", path, "{}")
 	}
