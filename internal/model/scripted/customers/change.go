@@ -194,6 +194,9 @@ func (u *turn) make(resource, text string) (string, bool) {
 		return "", false
 	}
 	r := u.known[resource]
+	if !r.can(r.create()) {
+		return "The CRM creates no " + noun(resource, 2) + ".", true
+	}
 	text = strings.TrimSpace(text)
 	m := named.FindStringSubmatch(text)
 	if m == nil || strings.TrimSpace(m[1]) == "" {
@@ -355,6 +358,9 @@ func (u *turn) update(name string, want map[string]string) (string, bool) {
 		return "", false
 	}
 	r := u.known[f.resource]
+	if !r.can(r.update()) {
+		return "The CRM changes no " + noun(f.resource, 2) + ".", true
+	}
 	body, words, ok := u.body(r, r.update(), want)
 	if !ok {
 		return "", false
@@ -402,6 +408,9 @@ func (u *turn) delete(name string) (string, bool) {
 	f, ok := u.entity(name)
 	if !ok {
 		return "", false
+	}
+	if r := u.known[f.resource]; !r.can(r.remove()) {
+		return "The CRM deletes no " + noun(f.resource, 2) + ".", true
 	}
 	what := f.name()
 	if f.resource == "notes" {
