@@ -242,10 +242,7 @@ func copyTable(ctx context.Context, from, to seam.Copyable, t seam.CopyTable, m 
 		kept := make([]any, len(row))
 		for i, v := range row {
 			if b, ok := v.([]byte); ok {
-				v, size = bytes.Clone(b), size+len(b)
-				if v == nil || len(b) == 0 {
-					v = []byte{}
-				}
+				v, size = append([]byte{}, b...), size+len(b) // never nil, which would be NULL
 			}
 			kept[i] = v
 		}
