@@ -40,6 +40,17 @@ const api = async (method: string, path: string, space: string, body?: unknown) 
 };
 
 describe.runIf(!process.env["PARLEY_URL"])("the files of a workspace", () => {
+  test("are offered for download where the browser does not show PDFs in a page", async () => {
+    await visit();
+    await row("House").click();
+    await row("heating-inspection.pdf").click();
+    await panel().getByText("This browser does not show PDFs inside a page.").waitFor();
+    const download = page().waitForEvent("download");
+    await panel().getByRole("link", { name: "Download it" }).click();
+    expect((await download).suggestedFilename()).toBe("heating-inspection.pdf");
+    await lookAt(browser, "files-pdf", 900, [1440, 390]);
+  });
+
   test("say which notes link to a note, and open them", async () => {
     const text = "- ask [[Bees|the bees]] about it\n";
     await api("PUT", "Garden/Links.md", "shared/petra", { text });

@@ -142,14 +142,25 @@ function Pdf({ file: f }: { file: FileContent }) {
   const got = useContent(f.path, "application/pdf", f.version);
   if (got === undefined) return null;
   if (got instanceof Error) return <Other file={f} why={`${sentence(got.message)} ${sentence(got.hint)}`} />;
+  if (navigator.pdfViewerEnabled === false) {
+    // On most phones the frame would stay white.
+    return (
+      <Other file={f} why="This browser does not show PDFs inside a page.">
+        <a href={got.url} download={nameOf(f.path)} className="mt-2 inline-flex min-h-8 items-center underline underline-offset-2 hover:text-text-primary [@media(pointer:coarse)]:min-h-11">
+          Download it
+        </a>
+      </Other>
+    );
+  }
   return <iframe title={nameOf(f.path)} src={got.url} className="block min-h-0 w-full flex-1 bg-white" />;
 }
 
-function Other({ file: f, why = "This kind of file is not shown here." }: { file: FileContent; why?: string }) {
+function Other({ file: f, why = "This kind of file is not shown here.", children }: { file: FileContent; why?: string; children?: React.ReactNode }) {
   return (
     <div className="m-auto max-w-80 p-6 text-center text-sm text-text-muted">
       <p>{why}</p>
       <p className="mt-1">{bytes(f.size)}</p>
+      {children}
     </div>
   );
 }
