@@ -94,7 +94,7 @@ func (s *Server) deviceRoutes() {
 		return nil, d.Remove(ctx, p, in.ID)
 	})
 	route(s, huma.Operation{
-		OperationID: "test-device", Method: http.MethodPost, Path: "/v1/devices/{id}/test", Tags: tags, DefaultStatus: http.StatusAccepted, Summary: "Send a device a test",
+		OperationID: "test-device", Method: http.MethodPost, Path: "/v1/devices/{id}/test", Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Send a device a test",
 	}, func(ctx context.Context, p parley.Principal, in *DeviceParam) (*struct{}, error) {
 		return nil, d.Test(ctx, p, in.ID)
 	})
@@ -106,7 +106,7 @@ func (s *Server) deviceRoutes() {
 		return ok(deliveryList{some(list)}, err)
 	})
 	route(s, huma.Operation{
-		OperationID: "retry-delivery", Method: http.MethodPost, Path: "/v1/deliveries/{id}/retry", Tags: tags, DefaultStatus: http.StatusAccepted, Summary: "Send it now",
+		OperationID: "retry-delivery", Method: http.MethodPost, Path: "/v1/deliveries/{id}/retry", Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Send it now",
 		Description: "Also one that was given up. It has the same id as before.",
 	}, func(ctx context.Context, p parley.Principal, in *DeliveryParam) (*struct{}, error) {
 		return nil, d.Again(ctx, p, in.ID)
