@@ -341,6 +341,22 @@ describe("a connection that is lost", () => {
     expect(new Set(server.heard.slice(1).map((f) => f["message"]))).toEqual(new Set(["CONFIRM_ACTION: i1"]));
   });
 
+  test("cancelling says no to the one confirmation, and the log has what the agent says to that", async () => {
+    const { session, turn: t } = logged("Create a lead");
+    const ask = { id: "i1", session, turn: t, kind: "confirmation" as const, call: "c1", tool: "api_request", input: { method: "POST", path: "/api/leads", body: { n: 1 } }, title: "Create it", choices: ["allow", "deny"], opened_at: new Date().toISOString() };
+    server.parley.emit(session, "interaction.opened", { turn: t, data: ask });
+    server.answer = (s) => s.says(...turn(card("i1"), session));
+    const chat = open();
+    chat.send("Create a lead");
+    await until(() => shown(chat)[1], "done: [open]");
+    chat.cancel("i1");
+    await until(() => server.parley.requests.filter((r) => r.includes("/events?after")).length, 1);
+    expect(chat.state.phase).toBe("working");
+    server.parley.answer(session, t, ["All right."]);
+    await until(() => shown(chat), ["> Create a lead", "done: [cancelled]", "done: All right."]);
+    expect(server.heard.length).toBe(1);
+  });
+
   test("where there is no log to look into, the answer is marked as cut", async () => {
     server.parley.intercept = () => new Response("<h1>Not here</h1>", { status: 404 });
     server.answer = (s) => s.says({ type: "session.id", sessionId: "S1" }, { type: "turn.started" });

@@ -131,12 +131,12 @@ export class Chat {
     this.#begin("confirm", confirming(id));
   }
 
-  /** Declines an open card: any other message does. */
+  /** Declines an open card. */
   cancel(id: string): void {
     const m = this.#openCard(id);
     if (!m || this.#delivery) return;
     this.#card(m.id, "cancelled");
-    this.#begin("cancel", "Cancel.");
+    this.#begin("cancel", "Cancel.", id);
   }
 
   /** Asks again what had no whole answer. */
@@ -258,10 +258,10 @@ export class Chat {
 
   // What is under way.
 
-  #begin(kind: Flight["kind"], text: string): void {
+  #begin(kind: Flight["kind"], text: string, card?: string): void {
     const answer: Message = { id: newUUID(), from: "agent", text: "", at: this.#env.now(), state: "working" };
     this.#set({ messages: [...this.#state.messages, answer], notice: "" });
-    this.#deliver({ kind, text, answer: answer.id, sentAt: this.#env.now(), sent: false, started: false });
+    this.#deliver({ kind, text, ...(card !== undefined && { card }), answer: answer.id, sentAt: this.#env.now(), sent: false, started: false });
     this.#persist();
     this.#save();
   }

@@ -75,7 +75,9 @@ export class Delivery {
 
   /** Sends it, or goes on with what was sent by an earlier page. */
   start(): void {
-    void (this.flight.sent ? this.#resume() : this.#go());
+    if (this.flight.sent) void this.#resume();
+    else if (this.flight.kind === "cancel") void this.#decline();
+    else void this.#go();
   }
 
   /** Tries now what waits for the next attempt. */
@@ -128,6 +130,25 @@ export class Delivery {
 
   lost(): void {
     if (!this.#over && this.flight.sent && !this.#following) void this.#resume();
+  }
+
+  /** Says no to exactly the one confirmation, where Parley's own API is reachable; elsewhere a message does, which is one more thing for the agent to read. */
+  async #decline(): Promise<void> {
+    const mine = this.#fresh();
+    const { flight } = this;
+    this.#a.phase("working");
+    try {
+      await this.#a.client().answer(flight.card ?? "", { choice: "deny" });
+      flight.started = true;
+    } catch (cause) {
+      if (!mine()) return;
+      if (toApiError(cause).code !== "conflict") return this.#go();
+      // It is closed: by an earlier page that went before it knew, or by its time.
+    }
+    if (!mine()) return;
+    flight.sent = true;
+    this.#a.persist();
+    await this.#resume("working");
   }
 
   /** Sends the message, as soon as there is a connection. */
@@ -197,10 +218,10 @@ export class Delivery {
   }
 
   /** Goes on with what may have reached the server, once it answers. */
-  async #resume(): Promise<void> {
+  async #resume(phase: Phase = "reconnecting"): Promise<void> {
     const mine = this.#fresh();
     const a = this.#a;
-    a.phase("reconnecting");
+    a.phase(phase);
     if (a.session() === "") return this.#again();
     for (let failures = 0; mine(); failures++) {
       try {
@@ -236,7 +257,7 @@ export class Delivery {
     const { flight } = this;
     const a = this.#a;
     const asked = s?.cards.get(confirmedBy(flight));
-    const open = flight.kind === "message" ? false : asked ? asked.state === "open" : s?.open !== undefined;
+    const open = flight.kind === "message" ? false : asked ? asked.state === "open" : s?.open !== undefined && s.open === flight.card;
     if (open || (!flight.started && !this.#isOurs(s, asked !== undefined))) {
       this.#unfollow();
       void this.#again();

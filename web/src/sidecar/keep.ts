@@ -7,6 +7,8 @@ export interface Flight {
   kind: "message" | "confirm" | "cancel";
   /** The text on the wire. */
   text: string;
+  /** Of a cancel: the confirmation that it declines. */
+  card?: string;
   /** The message that the answer goes into. */
   answer: string;
   sentAt: number;
@@ -90,7 +92,7 @@ export class Keep {
 
 function flightOf(f: unknown): Flight | undefined {
   if (typeof f !== "object" || f === null) return undefined;
-  const { kind, text, answer, sentAt, sent, started } = f as Record<string, unknown>;
+  const { kind, text, card, answer, sentAt, sent, started } = f as Record<string, unknown>;
   if ((kind !== "message" && kind !== "confirm" && kind !== "cancel") || typeof text !== "string" || typeof answer !== "string") return undefined;
-  return { kind, text, answer, sentAt: typeof sentAt === "number" ? sentAt : 0, sent: sent === true, started: started === true };
+  return { kind, text, answer, ...(typeof card === "string" && { card }), sentAt: typeof sentAt === "number" ? sentAt : 0, sent: sent === true, started: started === true };
 }
