@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,8 +24,9 @@ type userKey struct{}
 // TestConversations: each user in each organisation has own ones, and what another has is not found.
 func TestConversations(t *testing.T) {
 	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
 	c := leads.Conversations{
-		Store: conversations.New(nil, nil), Fail: api.WriteError, Limits: wire.Limits{}.Defaults(),
+		Store: conversations.New(nil, func() time.Time { now = now.Add(time.Second); return now }), Fail: api.WriteError, Limits: wire.Limits{}.Defaults(),
 		Principal: func(ctx context.Context) (parley.Principal, error) {
 			return ctx.Value(userKey{}).(parley.Principal), nil
 		},

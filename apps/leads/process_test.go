@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/parley-server/parley/apps"
 	"github.com/parley-server/parley/apps/leads"
@@ -288,10 +291,50 @@ func (o *office) lead(token string) string {
 	return list.Items[0].ID
 }
 
+// rows is everything in the database of a store, as text; "" for one that is in files.
+func (o *office) rows() string {
+	o.t.Helper()
+	store := o.args[slices.Index(o.args, "--store")+1]
+	if !strings.HasPrefix(store, "postgres") {
+		return ""
+	}
+	db, err := pgx.Connect(o.t.Context(), store)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer db.Close(o.t.Context())
+	texts := func(query string) []string {
+		rows, err := db.Query(o.t.Context(), query)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		return list
+	}
+	var all strings.Builder
+	tables := texts(`SELECT format('%I.%I', table_schema, table_name) FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')`)
+	for _, table := range tables {
+		for _, row := range texts("SELECT t::text FROM " + table + " t") {
+			all.WriteString(row)
+		}
+	}
+	if len(tables) == 0 || all.Len() == 0 {
+		o.t.Error("the database is empty")
+	}
+	return all.String()
+}
+
 // noToken fails the test if a token is in anything that is stored or logged.
 func (o *office) noToken(tokens ...string) {
 	o.t.Helper()
+	rows := o.rows()
 	for _, token := range tokens {
+		if strings.Contains(rows, token) || strings.Contains(rows, hex.EncodeToString([]byte(token))) {
+			o.t.Error("a token is in the database")
+		}
 		if strings.Contains(o.logged(), token) {
 			o.t.Error("a token is in the server's log")
 		}
