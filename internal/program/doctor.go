@@ -400,6 +400,38 @@ func (d *doctor) listed(m client.Model, providers []client.Provider) {
 
 const noPrice = "it has no price, so budgets in dollars do not count it (models.known in parley.yaml gives it one)"
 
+// issuers asks every provider of logins for its keys, and says what would keep people out.
+func (d *doctor) issuers(ctx context.Context, s config.Settings) {
+	all, err := newIssuers(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.fail("login", err)
+		return
+	}
+	if all == nil {
+		return
+	}
+	defer all.Close()
+	base := s.PublicURL
+	if base == "" && isLoopback(s.Addr) {
+		base = "http://" + s.Addr
+	}
+	for _, name := range names(s.Auth.Issuers) {
+		wrong, warnings := all.Check(ctx, name, base)
+		if wrong != nil {
+			d.fail("login", parley.Errorf(parley.CodeOf(wrong), "the issuer %s: %w", name, wrong).WithHint("%s", parley.Info(wrong).Hint))
+			continue
+		}
+		for _, text := range warnings {
+			d.warn("login", "the issuer %s: %s", name, text)
+		}
+		says := "the issuer " + name + " answers, and has keys"
+		if s.Auth.Issuers[name].Login.ClientID != "" {
+			says += "; it has to know " + base + "/v1/signin/" + name + "/callback as an address to return to"
+		}
+		d.ok("login", "%s", says)
+	}
+}
+
 func (d *doctor) address(ctx context.Context, s config.Settings) {
 	who, err := newEntrance(s)
 	if err != nil {
@@ -412,6 +444,7 @@ func (d *doctor) address(ctx context.Context, s config.Settings) {
 	if how := who.says(); how != "" {
 		d.ok("login", "%s", strings.TrimPrefix(how, "login: "))
 	}
+	d.issuers(ctx, s)
 	if d.report.Server != nil {
 		d.ok("address", "%s", cmp.Or(d.report.Server.Address, s.Addr))
 		return
