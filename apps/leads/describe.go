@@ -17,7 +17,7 @@ func describe(m app.Mux) {
 			"A write waits for the user: the text is then {\"type\": \"confirm\", \"id\", \"title\", \"summary\", \"method\", \"path\", \"body\"}, and the chat \"CONFIRM_ACTION: ID\" sends exactly that, once. " +
 			"Any other chat declines it. A connection without a valid chat is closed after 30 seconds.",
 		Responses: map[string]*huma.Response{"101": {Description: "The connection is a WebSocket now."}},
-	}, http.StatusServiceUnavailable, http.StatusUpgradeRequired)
+	}, http.StatusNotFound, http.StatusServiceUnavailable, http.StatusUpgradeRequired)
 
 	text := func(doc string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: doc} }
 	at := func(doc string) *huma.Schema {
@@ -37,7 +37,7 @@ func describe(m app.Mux) {
 		return &huma.Response{Description: what, Content: map[string]*huma.MediaType{"application/json": {Schema: s}}}
 	}
 	// Which organisation it is about is said by a header that the login reads.
-	org := &huma.Param{Name: "X-Org-Id", In: "header", Description: "One of the organisations of the token. Default: its first.", Schema: text("")}
+	org := &huma.Param{Name: "X-Org-Id", In: "header", Description: "One of the organisations of the token. Default: the one that the token is for.", Schema: text("")}
 	id := &huma.Param{Name: "id", In: "path", Required: true, Schema: text("A UUID.")}
 	body := &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
 		Type: huma.TypeObject, Properties: map[string]*huma.Schema{"title": text("Default: New conversation."), "messages": messages},
@@ -54,11 +54,11 @@ func describe(m app.Mux) {
 			org, query("q", "Words in the title or the messages.", text("")), query("cursor", "From "+nextHeader+" of the previous page.", text("")),
 			query("limit", "Default 50.", &huma.Schema{Type: huma.TypeInteger, Minimum: &one, Maximum: &most}),
 		}, Responses: map[string]*huma.Response{"200": list},
-	})
+	}, http.StatusNotFound)
 	m.Describe(&huma.Operation{
 		OperationID: "create-conversation", Method: http.MethodPost, Path: ConversationsPath, Summary: "Keep a conversation", Parameters: []*huma.Param{org}, RequestBody: body,
 		Responses: map[string]*huma.Response{"201": is("The conversation", whole)},
-	}, http.StatusRequestEntityTooLarge)
+	}, http.StatusNotFound, http.StatusRequestEntityTooLarge)
 	m.Describe(&huma.Operation{
 		OperationID: "get-conversation", Method: http.MethodGet, Path: path, Summary: "Get a conversation", Parameters: []*huma.Param{org, id},
 		Responses: map[string]*huma.Response{"200": is("The conversation", whole)},
