@@ -30,6 +30,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/push"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
@@ -415,5 +416,54 @@ func TestFCMCredentials(t *testing.T) {
 	}
 	if _, err := push.Open(t.Context(), mem.New(), push.Options{VAPID: "short"}); parley.CodeOf(err) != parley.CodeInvalid {
 		t.Errorf("a wrong key: %v", err)
+	}
+}
+
+// TestBrowserOfAnother: a browser, or an app, that somebody else registers is no longer the former
+// user's, whose answers would be shown to whoever sits in front of it now. The same user in another
+// organisation is nobody else, and a browser with the same address but other keys is another.
+func TestBrowserOfAnother(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	store := mem.New()
+	d := newDesk(t, store, enginetest.Echo, enginetest.App())
+	bob, ana := parley.Principal{User: "bob", Org: enginetest.User.Org}, parley.Principal{User: enginetest.User.User, Org: "other"}
+	add := func(of parley.Principal, a parley.AddDevice) {
+		t.Helper()
+		if _, err := d.p.Add(t.Context(), of, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want map[parley.Principal]int) {
+		t.Helper()
+		rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowDevice, Limit: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := map[parley.Principal]int{}
+		for _, r := range rows {
+			kept[parley.Principal{User: r.User, Org: r.Org}]++
+		}
+		for of, n := range want {
+			if got := len(d.p.Devices(of)); got != n || kept[of] != n {
+				t.Errorf("%v has %d devices, %d stored, want %d", of, got, kept[of], n)
+			}
+		}
+	}
+	add(enginetest.User, b.subscription())
+	add(ana, b.subscription())
+	has(map[parley.Principal]int{enginetest.User: 1, ana: 1})
+	guess := b.subscription()
+	guess.Subscription.Keys.Auth = base64.RawURLEncoding.EncodeToString([]byte("fedcba9876543210"))
+	add(bob, guess)
+	has(map[parley.Principal]int{enginetest.User: 1, ana: 1, bob: 1})
+	add(bob, b.subscription())
+	has(map[parley.Principal]int{enginetest.User: 0, ana: 0, bob: 1})
+	if _, err := d.p.Wish(t.Context(), enginetest.User, parley.Notify{Ends: true}); err != nil {
+		t.Fatal(err)
+	}
+	d.Await(d.Send(d.Session().ID, "for ana alone").ID)
+	if rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowOutbox, Limit: -1}); err != nil || len(rows) != 0 {
+		t.Errorf("the outbox has %d rows, %v", len(rows), err)
 	}
 }

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
@@ -25,12 +26,11 @@ const MaxDevices = 20
 // device is a device with its secrets, as it is stored.
 type device struct {
 	parley.Device
-	Signs      []secret `json:"signs,omitempty"`    // of a webhook: the newest first
-	Endpoint   string   `json:"endpoint,omitempty"` // of a browser
-	P256DH     []byte   `json:"p256dh,omitempty"`
-	Auth       []byte   `json:"auth,omitempty"`
-	Token      string   `json:"token,omitempty"`
-	version    int64
+	Signs      []secret  `json:"signs,omitempty"`    // of a webhook: the newest first
+	Endpoint   string    `json:"endpoint,omitempty"` // of a browser
+	P256DH     []byte    `json:"p256dh,omitempty"`
+	Auth       []byte    `json:"auth,omitempty"`
+	Token      string    `json:"token,omitempty"`
 	retryAfter time.Time // after a failure nothing is sent before this; in memory only
 }
 
@@ -66,7 +66,8 @@ func (p *Push) Device(of parley.Principal, id parley.DeviceID) (parley.Device, e
 }
 
 // Add registers a device of of. A browser or an app that is registered already keeps its
-// entry, which is changed.
+// entry, which is changed. One that another user has registered is no longer that user's:
+// somebody else sits in front of it now.
 func (p *Push) Add(ctx context.Context, of parley.Principal, a parley.AddDevice) (parley.Device, error) {
 	if of.User == "" {
 		return parley.Device{}, parley.Errorf(parley.CodeForbidden, "devices belong to users")
@@ -123,21 +124,26 @@ func (p *Push) Add(ctx context.Context, of parley.Principal, a parley.AddDevice)
 	p.change.Lock()
 	defer p.change.Unlock()
 	p.mu.RLock()
-	u, n := p.users[of], 0
-	version := seam.NoRow
+	u, n, known := p.users[of], 0, false
 	if u != nil {
 		n = len(u.devices)
 		for _, have := range u.devices {
 			if have.Kind == d.Kind && (d.Endpoint != "" && have.Endpoint == d.Endpoint || d.Token != "" && have.Token == d.Token) {
-				d.ID, d.CreatedAt, version = have.ID, have.CreatedAt, have.version
+				d.ID, d.CreatedAt, known = have.ID, have.CreatedAt, true
 			}
 		}
 	}
+	former := p.others(of, d)
 	p.mu.RUnlock()
-	if version == seam.NoRow && n >= MaxDevices {
+	if !known && n >= MaxDevices {
 		return parley.Device{}, parley.Errorf(parley.CodeQuota, "a user has at most %d devices", MaxDevices).WithHint("remove one that is no longer used")
 	}
-	if err := p.put(ctx, of, d, version); err != nil {
+	for who, id := range former {
+		if err := p.remove(ctx, who, id); err != nil {
+			return parley.Device{}, err
+		}
+	}
+	if err := p.put(ctx, of, d); err != nil {
 		return parley.Device{}, err
 	}
 	out := d.shown()
@@ -181,7 +187,7 @@ func (p *Push) Update(ctx context.Context, of parley.Principal, id parley.Device
 	if err := d.check(); err != nil {
 		return parley.Device{}, err
 	}
-	if err := p.put(ctx, of, d, d.version); err != nil {
+	if err := p.put(ctx, of, d); err != nil {
 		return parley.Device{}, err
 	}
 	out := d.shown()
@@ -196,7 +202,31 @@ func (p *Push) Remove(ctx context.Context, of parley.Principal, id parley.Device
 	if _, err := p.device(of, id); err != nil {
 		return err
 	}
-	if err := p.store.DropRow(ctx, of, seam.RowName{Kind: seam.RowDevice, ID: string(id)}, seam.AnyRow); err != nil && !lost(err) {
+	return p.remove(ctx, of, id)
+}
+
+// others are the entries that other users have of the same browser or app. Whoever registers
+// it has its keys, which nobody but the browser gives away. p.mu is held.
+func (p *Push) others(of parley.Principal, d device) map[parley.Principal]parley.DeviceID {
+	same := func(o *device) bool {
+		return o.Kind == d.Kind && (d.Token != "" && o.Token == d.Token ||
+			d.Endpoint != "" && o.Endpoint == d.Endpoint && bytes.Equal(o.P256DH, d.P256DH) && bytes.Equal(o.Auth, d.Auth))
+	}
+	if !d.Kind.ForPerson() {
+		return nil
+	}
+	list := map[parley.Principal]parley.DeviceID{}
+	for who, u := range p.users {
+		if i := slices.IndexFunc(u.devices, same); i >= 0 && who.User != of.User {
+			list[who] = u.devices[i].ID
+		}
+	}
+	return list
+}
+
+// remove forgets a device that is there. p.change is held.
+func (p *Push) remove(ctx context.Context, of parley.Principal, id parley.DeviceID) error {
+	if err := p.store.DropRow(ctx, of, seam.RowName{Kind: seam.RowDevice, User: of.User, Org: of.Org, ID: string(id)}, seam.AnyRow); err != nil && !lost(err) {
 		return err
 	}
 	p.mu.Lock()
@@ -206,8 +236,10 @@ func (p *Push) Remove(ctx context.Context, of parley.Principal, id parley.Device
 	return nil
 }
 
-// put stores a device, and then shows it to who asks. p.change is held.
-func (p *Push) put(ctx context.Context, of parley.Principal, d device, version int64) error {
+// put stores a device, and then shows it to who asks. p.change is held. What is in memory is the
+// truth, so what the store has is replaced whatever its version is: a put that failed may have
+// been stored all the same.
+func (p *Push) put(ctx context.Context, of parley.Principal, d device) error {
 	body, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -216,8 +248,7 @@ func (p *Push) put(ctx context.Context, of parley.Principal, d device, version i
 	if as.User != "" && as.IsSystem() {
 		return parley.Errorf(parley.CodeInternal, "the system has no devices")
 	}
-	d.version, err = p.store.PutRow(ctx, as, seam.Row{RowName: seam.RowName{Kind: seam.RowDevice, ID: string(d.ID)}, Body: body, Version: version})
-	if err != nil {
+	if _, err = p.store.PutRow(ctx, as, seam.Row{RowName: seam.RowName{Kind: seam.RowDevice, ID: string(d.ID)}, Body: body}); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -241,7 +272,7 @@ func (p *Push) note(ctx context.Context, of parley.Principal, id parley.DeviceID
 		return // it was removed meanwhile
 	}
 	change(&d)
-	if err := p.put(ctx, of, d, d.version); err != nil && ctx.Err() == nil {
+	if err := p.put(ctx, of, d); err != nil && ctx.Err() == nil {
 		p.o.Logger.WarnContext(ctx, "what is known of a device cannot be stored", "device", id, "error", err)
 	}
 }

@@ -114,7 +114,7 @@ func Open(ctx context.Context, store Store, o Options) (*Push, error) {
 		return nil, err
 	}
 	for _, r := range rows {
-		d := &device{version: r.Version}
+		d := &device{}
 		if err := json.Unmarshal(r.Body, d); err != nil {
 			o.Logger.WarnContext(ctx, "a device cannot be read", "device", r.ID, "error", err)
 			continue

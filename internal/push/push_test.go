@@ -611,3 +611,37 @@ func TestQuietHours(t *testing.T) {
 		}
 	}
 }
+
+// halting is a store that says that a put failed although it was made, as a database does whose
+// connection breaks during the commit.
+type halting struct {
+	seam.Store
+	fails atomic.Bool
+}
+
+func (h *halting) PutRow(ctx context.Context, p parley.Principal, r seam.Row) (int64, error) {
+	v, err := h.Store.PutRow(ctx, p, r)
+	if err == nil && r.Kind == seam.RowDevice && h.fails.CompareAndSwap(true, false) {
+		return 0, errors.New("the connection broke")
+	}
+	return v, err
+}
+
+// TestPutThatMayHaveBeenMade: a device can be changed after a change of it failed that was stored all
+// the same.
+func TestPutThatMayHaveBeenMade(t *testing.T) {
+	t.Parallel()
+	store := &halting{Store: mem.New()}
+	d := newDesk(t, store, enginetest.Echo, enginetest.App())
+	made := d.webhook(newReceiver(t).url)
+	store.fails.Store(true)
+	name := "first"
+	if _, err := d.p.Update(t.Context(), enginetest.User, made.ID, parley.UpdateDevice{Name: &name}); err == nil {
+		t.Fatal("the change did not fail")
+	}
+	name = "second"
+	got, err := d.p.Update(t.Context(), enginetest.User, made.ID, parley.UpdateDevice{Name: &name})
+	if err != nil || got.Name != "second" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -105,6 +105,12 @@ export async function disable(client: Client): Promise<void> {
   if (id !== "") await remove(client, id);
 }
 
+/** Before the user signs out: whoever comes next to this browser is shown nothing of theirs. */
+export async function leave(client: Client): Promise<void> {
+  if (ownDevice(client.base) === "") return;
+  await disable(client).catch(() => undefined); // signing out matters more, and the next user takes the browser over
+}
+
 export const remove = async (client: Client, id: string): Promise<void> => {
   await client.request("DELETE", `v1/devices/${encodeURIComponent(id)}`);
   if (id === ownDevice(client.base)) keepOwn(client.base, "");

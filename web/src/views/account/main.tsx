@@ -6,6 +6,7 @@ import { createRoot } from "react-dom/client";
 import "../../styles/index.css";
 import { baseOf, createClient, toApiError, type ApiError, type Me, type OwnDevice, type OwnKey, type OwnSignIn } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
+import { leave } from "../../push/push.ts";
 import { Boundary } from "../../ui/boundary.tsx";
 import { Broken } from "../../ui/broken.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -71,6 +72,7 @@ function Account() {
     q.go().then(again, (cause: unknown) => setError(toApiError(cause)));
   };
   const signOut = async () => {
+    await leave(client);
     const next = await client.signOut();
     location.assign(next || base);
   };
