@@ -31,7 +31,7 @@ func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, erro
 		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Space: h.r.tools.Space(), Hide: h.hide, Progress: func(string) {}, Hints: h.hints(),
 	}
 	if t := h.State().Turn; t != nil && t.Tool(call) != nil {
-		r.Name = t.Tool(call).Name
+		r.Name, r.Input = t.Tool(call).Name, t.Tool(call).Input
 	}
 	decl, _ := h.r.box.Decl(r.Name)
 	r.Credential = h.credential(decl)

@@ -39,6 +39,7 @@ type counter struct {
 	called  []string // in the last question
 	decline bool
 	instead string // what is said instead of confirming the next write
+	outcome string // what the loop says of a write, instead of making it
 }
 
 const skillsDir = "../../../apps/leads/.agents/skills"
@@ -139,6 +140,9 @@ func (c *counter) run(p *parley.Part) (out string, failed bool) {
 	if effect != parley.EffectRead && (c.decline || c.instead != "") {
 		return "Denied: the user declined", true
 	}
+	if effect != parley.EffectRead && c.outcome != "" {
+		return c.outcome, true
+	}
 	res, err := c.rest.Run(c.t.Context(), seam.Run{
 		Call: p.Call, Name: p.Name, Input: p.Input, Effect: effect, Attempt: 1, Session: "s", Turn: "t", App: "leads", Started: salesDay,
 		Principal: parley.Principal{User: "leads:u", Org: "leads:" + c.org}, Keep: func(seam.File) error { return nil }, Progress: func(string) {},
@@ -152,6 +156,28 @@ func (c *counter) run(p *parley.Part) (out string, failed bool) {
 		return "Failed: " + res.Output, true
 	}
 	return res.Output, false
+}
+
+// TestLeadsOutcomes: what is said of a write that was not simply made is what became of it, whatever
+// words the API has for a mistake.
+func TestLeadsOutcomes(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[string]string{
+		`Failed: {"detail":"The token is unknown or has expired. Log in again."}`:                                 "That was not done. The CRM says: The token is unknown or has expired. Log in again.",
+		`Failed: {"detail":"The field is denied."}`:                                                               "That was not done. The CRM says: The field is denied.",
+		"Denied: the user declined":                                                                               "All right, nothing was changed",
+		"The answer of this call was lost, but a person has confirmed that it took effect. Do not repeat it.":     "It was done, as you say.",
+		"The answer of this call was lost, and a person has confirmed that it took no effect.":                    "It was not done, as you say.",
+		"It is unknown whether this call took effect, and nobody has found out. Do not repeat it; tell the user.": "It is not known whether that was done",
+		"the service answered 502 Bad Gateway\nDo not repeat it; tell the user.":                                  "It is not known whether that was done",
+		"It is unknown whether this call took effect.":                                                            "It is not known whether that was done",
+	} {
+		c := newCounter(t, "mara", "org_fieldnote")
+		c.outcome = outcome
+		if got := c.ask("Create a lead Nora Iversen at Fjord Offshore."); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", outcome, got, want)
+		}
+	}
 }
 
 // TestLeadsQuestions: questions of a sheet, over the CRM of the demo.

@@ -140,6 +140,26 @@ func (d *Identities) Valid(ctx context.Context, token string) (bool, error) {
 	return ok, err
 }
 
+// Still is Valid, but asks the API anew, also about a token that it has just accepted.
+func (d *Identities) Still(ctx context.Context, token string) (bool, error) {
+	d.Forget(token)
+	return d.Valid(ctx, token)
+}
+
+// Forget drops what the API said of a token. Who waits for an answer still gets it.
+func (d *Identities) Forget(token string) {
+	key := sha256.Sum256([]byte(token))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.known[key]; t != nil {
+		select {
+		case <-t.ready:
+			delete(d.known, key)
+		default: // it is being asked for now
+		}
+	}
+}
+
 // tidy makes room. The caller holds mu.
 func (d *Identities) tidy() {
 	if len(d.known) < maxKnown {

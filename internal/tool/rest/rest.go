@@ -234,7 +234,7 @@ func (t *Toolset) Words(_ string, input json.RawMessage) string {
 }
 
 // Prepare implements [seam.Preparer]: a token that is known to be expired is asked for again, before
-// anything is sent.
+// anything is sent. Before a write the API is asked about the token anew.
 func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction, error) {
 	if r.Credential == nil {
 		return nil, nil
@@ -254,7 +254,11 @@ func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction,
 	if t.o.Identities == nil {
 		return nil, nil
 	}
-	if ok, err := t.o.Identities.Valid(ctx, token); err == nil && !ok {
+	valid := t.o.Identities.Valid
+	if in, err := Parse(r.Input); err == nil && t.effect(in) != parley.EffectRead {
+		valid = t.o.Identities.Still // a confirmation counts once, and must not be lost to a token that has ended within the last minute
+	}
+	if ok, err := valid(ctx, token); err == nil && !ok {
 		return ask, nil
 	}
 	return nil, nil
@@ -367,6 +371,9 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 		return res, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized && t.o.Identities != nil {
+		t.o.Identities.Forget(strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer "))
+	}
 	if r.Effect == parley.EffectIdempotent && resp.StatusCode == http.StatusConflict && r.Attempt > 1 {
 		return res, httpcall.Unclear(resp) // the API knows the key: the earlier attempt may still be running
 	}

@@ -297,9 +297,10 @@ func TestPrepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := newTools(t, rest.Options{BaseURLs: []string{a.URL}, Identities: ids, Now: clock})
+	input := `{"method":"GET","path":"/api/leads"}`
 	asks := func(token string) bool {
 		t.Helper()
-		in, err := tools.Prepare(t.Context(), seam.Run{Credential: func(string, string) (string, error) { return token, nil }})
+		in, err := tools.Prepare(t.Context(), seam.Run{Name: rest.Name, Input: json.RawMessage(input), Credential: func(string, string) (string, error) { return token, nil }})
 		if err != nil || in != nil && in.Kind != parley.KindCredential {
 			t.Fatalf("%+v, %v", in, err)
 		}
@@ -320,11 +321,19 @@ func TestPrepare(t *testing.T) {
 	if asks(token) || a.took() != nil {
 		t.Error("the answer does not count for a minute")
 	}
+	input = `{"method":"POST","path":"/api/leads"}`
+	if !asks(token) || len(a.took()) != 1 {
+		t.Error("a write would be sent with a token that has ended meanwhile")
+	}
+	if input = `{"method":"GET","path":"/api/leads"}`; !asks(token) || a.took() != nil {
+		t.Error("the refusal does not count for a while")
+	}
 	now = now.Add(time.Minute)
 	if !asks(token) {
 		t.Error("the token still counts")
 	}
-	if !asks(token) || len(a.took()) != 1 {
+	a.took()
+	if !asks(token) || a.took() != nil {
 		t.Error("the refusal does not count for a while")
 	}
 	valid = true

@@ -116,17 +116,21 @@ func (u *turn) write(method, path, title, summary string, body map[string]any, d
 		return "", false
 	}
 	r := results[0]
-	low := strings.ToLower(r.Output)
 	switch {
-	case strings.Contains(low, "unknown") || strings.Contains(low, "may have happened") || strings.Contains(low, "not known"):
+	case !r.Failed:
+	case strings.HasPrefix(r.Output, "Failed: "): // whatever words the API has for it
+		return "That was not done. The CRM says: " + said(r.Output), true
+	case strings.Contains(r.Output, "confirmed that it took effect"):
+		return "It was done, as you say.", true
+	case strings.Contains(r.Output, "confirmed that it took no effect"):
+		return "It was not done, as you say. Ask for it again if you still want it.", true
+	case strings.Contains(r.Output, "It is unknown whether") || strings.Contains(r.Output, "Do not repeat it"):
 		return "It is not known whether that was done: the answer was lost. Look at the record before you ask for it again.", true
-	case r.Failed && (strings.Contains(low, "declin") || strings.Contains(low, "denied") || strings.Contains(low, "not confirm") || strings.Contains(low, "expired") || strings.Contains(low, "cancel")):
+	default:
 		if id := inID.FindString(path); id != "" {
 			return "All right, nothing was changed about `" + id + "`.", true
 		}
 		return "All right, nothing was changed.", true
-	case r.Failed:
-		return "That was not done. The CRM says: " + said(r.Output), true
 	}
 	var a record
 	_ = json.NewDecoder(strings.NewReader(r.Output)).Decode(&a) // a deletion has no answer
