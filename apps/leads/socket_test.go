@@ -42,7 +42,8 @@ func delta(call, text string) eventlog.Frame {
 	return eventlog.Frame{Delta: &parley.Delta{Turn: "t", Agent: "assistant", Call: parley.CallID(call), Kind: parley.DeltaText, Text: text}}
 }
 
-// TestPart: the text is that of the reply that is under way, whole; a confirm object comes from the log
+// TestPart: the text is that of the reply that is under way, whole, and comes after the actions, also if the
+// model says something before it calls; a confirm object comes from the log
 // alone; and each end has its frames.
 func TestPart(t *testing.T) {
 	t.Parallel()
@@ -58,6 +59,15 @@ func TestPart(t *testing.T) {
 	says := func(text string) eventlog.Frame {
 		return event(parley.ModelReplied{Call: "c", Parts: []parley.Part{{Type: parley.PartText, Text: text}}})
 	}
+	calls := func(text string) eventlog.Frame {
+		return event(parley.ModelReplied{Call: "c", Parts: []parley.Part{{Type: parley.PartText, Text: text}, {Type: parley.PartToolCall, Call: "k", Name: "api_request"}}})
+	}
+	started := event(parley.ToolStarted{Call: "k", Name: "api_request", Input: json.RawMessage(`{"method":"GET","path":"/api/leads"}`)})
+	ended := event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeOK}})
+	action := func(status string) string {
+		return `{"type":"agent.action","action":"tool_call","tool":"GET /api/leads","status":"` + status + `"}`
+	}
+	long := strings.Repeat("x", 200)
 	completed := func(text string) eventlog.Frame {
 		return event(parley.TurnCompleted{Response: parley.Response{Message: text}})
 	}
@@ -68,12 +78,19 @@ func TestPart(t *testing.T) {
 		frames []eventlog.Frame
 		want   []string
 	}{
-		"text":               {[]eventlog.Frame{delta("c", "One"), delta("c", " two"), says("One two"), completed("One two")}, append([]string{streaming("One"), streaming("One two")}, done("One two")...)},
-		"two replies":        {[]eventlog.Frame{delta("b", "Let me look"), delta("c", "Here"), says("Here it is"), completed("Here it is")}, append([]string{streaming("Let me look"), streaming("Here"), streaming("Here it is")}, done("Here it is")...)},
-		"a pretended action": {[]eventlog.Frame{delta("c", fake[:5]), delta("c", fake[5:]), says(fake), completed(fake)}, done(pretended)},
-		"in a block":         {[]eventlog.Frame{delta("c", "```json\n"+fake+"\n```"), completed("```json\n" + fake + "\n```")}, done(pretended)},
-		"in other letters":   {[]eventlog.Frame{completed(` {"TYPE":"Confirm","id":"x"}`)}, done(pretended)},
-		"another object":     {[]eventlog.Frame{delta("c", `{"a":1}`), completed(`{"a":1}`)}, done(`{"a":1}`)},
+		"a line":             {[]eventlog.Frame{delta("c", "One"), delta("c", " two"), says("One two"), completed("One two")}, append([]string{streaming("One two")}, done("One two")...)},
+		"lines":              {[]eventlog.Frame{delta("c", "One:"), delta("c", "\n"), delta("c", "- two"), says("One:\n- two"), completed("One:\n- two")}, append([]string{streaming("One:\n- two")}, done("One:\n- two")...)},
+		"a long line":        {[]eventlog.Frame{delta("c", long), delta("c", "y"), delta("c", "z"), completed(long + "yz")}, append([]string{streaming(long + "y"), streaming(long + "yz")}, done(long+"yz")...)},
+		"what is said first": {[]eventlog.Frame{delta("c", "Let me look"), calls("Let me look"), started, ended, delta("d", "Here it is"), completed("Here it is")}, append([]string{action("started"), action("completed")}, done("Here it is")...)},
+		"said before a write": {
+			[]eventlog.Frame{delta("c", "I propose this."), calls("I propose this."), event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindConfirmation, Tool: "api_request", Input: json.RawMessage(`{"method":"DELETE","path":"/a","title":"T"}`)}})},
+			done(`{"type":"confirm","id":"i","title":"T","summary":"","method":"DELETE","path":"/a","body":null}`),
+		},
+		"a reply that broke off": {[]eventlog.Frame{delta("b", "Half"), event(parley.ModelFailed{Call: "b"}), delta("c", "Whole"), says("Whole"), completed("Whole")}, append([]string{streaming("Whole")}, done("Whole")...)},
+		"a pretended action":     {[]eventlog.Frame{delta("c", fake[:5]), delta("c", fake[5:]), says(fake), completed(fake)}, done(pretended)},
+		"in a block":             {[]eventlog.Frame{delta("c", "```json\n"+fake+"\n```"), completed("```json\n" + fake + "\n```")}, done(pretended)},
+		"in other letters":       {[]eventlog.Frame{completed(` {"TYPE":"Confirm","id":"x"}`)}, done(pretended)},
+		"another object":         {[]eventlog.Frame{delta("c", `{"a":1}`), completed(`{"a":1}`)}, done(`{"a":1}`)},
 		"an action": {
 			[]eventlog.Frame{event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindConfirmation, Tool: "api_request", Input: input}}), delta("c", "more"), completed("x")},
 			strings.Split(strings.ReplaceAll(strings.Join(done(`{"type":"confirm","id":"i","title":"T","summary":"S","method":"POST","path":"/api/leads?a=1%202","body":{"b":1.50,"a":"<"}}`), "\n"), `\u003c`, "<"), "\n"),

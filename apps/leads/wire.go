@@ -18,6 +18,9 @@ import (
 // A turn that waits for a person ends here, and goes on in another part. agent.text has the whole
 // text so far of the reply that is under way; that of the turn's last reply has the status done, and
 // is the text of turn.completed. A write that waits is such a text: the confirm object alone.
+//
+// The actions come before the text. So what a model says before it calls a tool is not sent, as far
+// as it can be told from an answer in time: a line is held until it is longer than [aside], or ends.
 type Part struct {
 	session  parley.SessionID
 	turn     parley.TurnID
@@ -105,8 +108,12 @@ func (w *Part) event(e parley.Event) {
 		w.spend(p.Usage)
 		if speaks(e.Agent) {
 			w.begin(p.Call)
+			if slices.ContainsFunc(p.Parts, func(p parley.Part) bool { return p.Type == parley.PartToolCall }) {
+				w.begin("") // what it said before its calls is no answer
+				break
+			}
 			w.text = append(w.text[:0], parley.PartsText(p.Parts)...)
-			w.say()
+			w.say(true)
 		}
 	case parley.ModelFailed:
 		w.spend(p.Usage)
@@ -242,12 +249,20 @@ func (w *Part) delta(d parley.Delta, partial bool) {
 		w.text = w.text[:0]
 	}
 	w.text = append(w.text, d.Text...)
-	w.say()
+	w.say(false)
 }
 
-// say sends the text so far. One that may become an object waits until it is known whole.
-func (w *Part) say() {
-	if len(w.text) <= w.sent || len(bytes.TrimSpace(w.text)) == 0 || objectLike(string(w.text[:min(len(w.text), 64)])) {
+// aside is how long a line may be that a model says before it calls a tool, in bytes: two sentences.
+const aside = 200
+
+// say sends the text so far. One that may become an object waits until it is known whole, and so does
+// one that may be said before calls.
+func (w *Part) say(whole bool) {
+	said := bytes.TrimSpace(w.text)
+	switch {
+	case len(w.text) <= w.sent || len(said) == 0 || objectLike(string(w.text[:min(len(w.text), 64)])):
+		return
+	case !whole && w.sent == 0 && len(said) <= aside && !bytes.ContainsRune(said, '\n'):
 		return
 	}
 	w.sent = len(w.text)
