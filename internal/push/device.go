@@ -229,6 +229,9 @@ func (p *Push) remove(ctx context.Context, of parley.Principal, id parley.Device
 	if err := p.store.DropRow(ctx, of, seam.RowName{Kind: seam.RowDevice, User: of.User, Org: of.Org, ID: string(id)}, seam.AnyRow); err != nil && !lost(err) {
 		return err
 	}
+	p.sends.mu.Lock()
+	delete(p.sends.off, id)
+	p.sends.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u := p.users[of]

@@ -645,3 +645,72 @@ func TestPutThatMayHaveBeenMade(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// TestBacklog: the messages of a device that does not answer, or is slow, take no more than its share
+// of the outbox, the newest of them. So the user's other device is told although the outbox was full.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(hang chan struct{}, w http.ResponseWriter, r *http.Request){
+		"dead": func(_ chan struct{}, w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		"slow": func(hang chan struct{}, _ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := mem.New()
+			bad, well := newReceiver(t), newReceiver(t)
+			hang := make(chan struct{})
+			t.Cleanup(func() { close(hang) })
+			bad.answer = func(_ int, w http.ResponseWriter, r *http.Request) { answer(hang, w, r) }
+			d := newDesk(t, store, enginetest.Echo, enginetest.App())
+			to := d.webhook(bad.url)
+			d.webhook(well.url)
+			last := ""
+			for i := 0; ; i++ { // what came within days
+				at := time.Now().Add(time.Duration(i-10_000) * time.Millisecond)
+				body := fmt.Sprintf(`{"device":%q,"type":"turn.completed","at":%q,"text":%q}`, to.ID, at.UTC().Format(time.RFC3339Nano), strings.Repeat("x", 1500))
+				id := fmt.Sprintf("push-%06d-%s", i, to.ID)
+				_, err := store.PutRow(t.Context(), enginetest.User, seam.Row{
+					RowName: seam.RowName{Kind: seam.RowOutbox, ID: id}, Due: parley.Now(at), Open: i%10 > 0, Body: json.RawMessage(body),
+				})
+				if parley.CodeOf(err) == parley.CodeQuota {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = id
+			}
+			held := func() (kib int, newest bool) {
+				rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowOutbox, Limit: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range rows {
+					kib += (len(r.ID) + len(r.Body) + 1023) / 1024
+					newest = newest || r.ID == last
+				}
+				return kib, newest
+			}
+			d.p.Ring()
+			d.until("the outbox is still full", func() bool { kib, _ := held(); return kib <= 1<<10 })
+			if kib, newest := held(); kib < 900 || !newest {
+				t.Errorf("%d KiB are left of a share of 1024; the newest is there: %v", kib, newest)
+			}
+			d.Await(d.Send(d.Session().ID, "hello").ID)
+			if got := well.next(); got.kind() != "turn.completed" {
+				t.Errorf("got %s", got.body)
+			}
+			d.quiet()
+			if log := d.log.String(); !strings.Contains(log, "messages to a device were dropped") {
+				t.Errorf("nothing is said of it: %s", log)
+			}
+		})
+	}
+}

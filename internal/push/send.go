@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxSending     = 32 // at once
-	maxUserSending = 4  // of them for one user
+	maxSending     = 256 // at once: those that take 20 s to answer are few of them
+	maxUserSending = 4   // of them for one user
 	// sendWithin is how long a receiver may take to answer.
 	sendWithin = 20 * time.Second
 	// claimed is how long a message that is being sent is left alone: the server that died
@@ -45,6 +45,9 @@ type sending struct {
 	busy  map[parley.DeviceID]bool
 	next  time.Time // when something is due that was put off here; zero: nothing
 	hands sync.WaitGroup
+
+	off    map[parley.DeviceID]int // messages put off since the device's share was looked at
+	passed map[waiter]int          // messages passed over, when the device's share was looked at; only for scan
 }
 
 // Run sends what is due until ctx ends, and waits for what is under way.
@@ -64,9 +67,11 @@ func (p *Push) Run(ctx context.Context) {
 		if now.Sub(swept) > 24*time.Hour && p.sweep(ctx, now) == nil {
 			swept = now
 		}
+		began := time.Now()
 		if err := p.scan(ctx, now); err != nil && ctx.Err() == nil {
 			p.o.Logger.WarnContext(ctx, "what is to be sent cannot be read", "error", err)
 		}
+		breathe(ctx, time.Since(began))
 		timer.Reset(p.pause(p.o.Now()))
 	}
 }
@@ -87,16 +92,20 @@ func (p *Push) scan(ctx context.Context, now time.Time) error {
 	p.sends.next = time.Time{}
 	p.sends.mu.Unlock()
 	q := seam.RowQuery{Kind: seam.RowOutbox, Open: true, Due: now.Add(time.Millisecond), Limit: 500}
+	passed := map[waiter]int{}
 	for {
 		rows, err := p.store.Rows(ctx, parley.System(), q)
-		if err != nil || len(rows) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(rows) == 0 {
+			return p.passedOver(ctx, passed)
 		}
 		for _, r := range rows {
 			if !strings.HasPrefix(r.ID, rowPrefix) {
 				continue
 			}
-			if full, err := p.take(ctx, r, now); full || err != nil {
+			if full, err := p.take(ctx, r, now, passed); full || err != nil {
 				return err
 			}
 		}
@@ -104,9 +113,9 @@ func (p *Push) scan(ctx context.Context, now time.Time) error {
 	}
 }
 
-// take begins to send a row, or puts it off. full means that there are no more hands; whoever
+// take begins to send a row, or puts it off, or passes it over while its device is busy. full means that there are no more hands; whoever
 // is done rings.
-func (p *Push) take(ctx context.Context, r seam.Row, now time.Time) (full bool, err error) {
+func (p *Push) take(ctx context.Context, r seam.Row, now time.Time, passed map[waiter]int) (full bool, err error) {
 	of := parley.Principal{User: r.User, Org: r.Org}
 	var n notice
 	if err := json.Unmarshal(r.Body, &n); err != nil {
@@ -116,16 +125,22 @@ func (p *Push) take(ctx context.Context, r seam.Row, now time.Time) (full bool, 
 	if err != nil {
 		return false, p.drop(ctx, r) // it was removed
 	}
+	s := &p.sends
 	if d.retryAfter.After(now) { // after a failure, what else is for it waits, too
+		if s.putOff(d.ID) {
+			if err := p.trim(ctx, of, d.ID); err != nil {
+				return false, err
+			}
+		}
 		return false, p.later(ctx, r, n, d.retryAfter)
 	}
-	s := &p.sends
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n >= maxSending {
 		return true, nil
 	}
 	if s.busy[d.ID] || s.users[of] >= maxUserSending {
+		passed[waiter{of, d.ID}]++
 		return false, nil
 	}
 	if s.users == nil {
