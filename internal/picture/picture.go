@@ -2,8 +2,8 @@
 // than they look at.
 //
 // An image comes from a stranger. Its size in pixels is read from its first bytes, and an image
-// that would need more than maxDecoded bytes in memory is not decoded. At most maxAtOnce are
-// decoded at a time; further calls wait. [Fit] decodes every image once, so what it returns can be
+// whose decoding would need more than about maxDecoded bytes of memory is rejected. At most maxAtOnce
+// are decoded at a time; further calls wait. [Fit] decodes every image once, so what it returns can be
 // decoded.
 //
 // The same image gives the same bytes.
@@ -38,7 +38,7 @@ const (
 )
 
 const (
-	maxDecoded = 128 << 20 // bytes of an image in memory
+	maxDecoded = 128 << 20 // bytes of memory for one image
 	maxAtOnce  = 2
 	maxSide    = 1 << 16 // pixels; more is no picture
 	quality    = 85      // of a JPEG
@@ -101,7 +101,7 @@ func Fit(ctx context.Context, body []byte) (Picture, error) {
 	switch {
 	case c.Width <= 0 || c.Height <= 0:
 		return Picture{}, damaged(fmt.Errorf("it is %d x %d pixels", c.Width, c.Height))
-	case c.Width > maxSide || c.Height > maxSide || memory(c) > maxDecoded:
+	case c.Width > maxSide || c.Height > maxSide || memory(c, kind, body) > maxDecoded:
 		return Picture{}, parley.Errorf(parley.CodeTooLarge, "the image has %d x %d pixels, which are too many to be shown", c.Width, c.Height).WithHint("make a smaller version of it")
 	}
 	select {
@@ -133,8 +133,8 @@ func damaged(err error) error {
 	return parley.Errorf(parley.CodeInvalid, "the image is damaged: %w", err)
 }
 
-// memory is about how many bytes an image takes when it is decoded.
-func memory(c image.Config) int64 {
+// memory is about how many bytes it takes to decode an image.
+func memory(c image.Config, kind string, body []byte) int64 {
 	each := int64(4)
 	switch c.ColorModel {
 	case color.RGBA64Model, color.NRGBA64Model:
@@ -149,6 +149,9 @@ func memory(c image.Config) int64 {
 		if _, ok := c.ColorModel.(color.Palette); ok {
 			each = 1
 		}
+	}
+	if kind == "image/jpeg" {
+		each += coefficients(body)
 	}
 	return int64(c.Width) * int64(c.Height) * each
 }
@@ -167,9 +170,7 @@ func made(img image.Image, kind string, width, height, turned int) (Picture, err
 	b := img.Bounds()
 	p := Picture{Width: width, Height: height}
 	p.From.Width, p.From.Height = b.Dx(), b.Dy()
-	to := image.NewRGBA(image.Rect(0, 0, width, height))
-	draw.BiLinear.Scale(to, to.Bounds(), img, b, draw.Src, nil) // it averages what becomes one pixel
-	to = turn(to, turned)
+	to := turn(scaled(img, width, height), turned)
 	if turned > 4 {
 		p.Width, p.Height = height, width
 		p.From.Width, p.From.Height = p.From.Height, p.From.Width
@@ -202,4 +203,29 @@ func made(img image.Image, kind string, width, height, turned int) (Picture, err
 	}
 	p.Body = out.Bytes()
 	return p, nil
+}
+
+// strip is how many rows or columns are scaled at a time.
+const strip = 64
+
+// scaled returns an image in another size. The scaler averages what becomes one pixel, and needs 32
+// bytes of memory for each pixel of an image as wide as the result and as high as the original: often
+// more than the image itself. So the width comes first and then the height, each in strips, which
+// gives the same pixels.
+func scaled(img image.Image, width, height int) *image.RGBA {
+	b := img.Bounds()
+	narrow := image.NewRGBA(image.Rect(0, 0, width, b.Dy()))
+	// For a strip of another size, which is the last, it makes a scaler of that size.
+	rows := draw.BiLinear.NewScaler(width, strip, b.Dx(), strip)
+	for y := 0; y < b.Dy(); y += strip {
+		end := min(y+strip, b.Dy())
+		rows.Scale(narrow, image.Rect(0, y, width, end), img, image.Rect(b.Min.X, b.Min.Y+y, b.Max.X, b.Min.Y+end), draw.Src, nil)
+	}
+	to := image.NewRGBA(image.Rect(0, 0, width, height))
+	columns := draw.BiLinear.NewScaler(strip, height, strip, b.Dy())
+	for x := 0; x < width; x += strip {
+		end := min(x+strip, width)
+		columns.Scale(to, image.Rect(x, 0, end, height), narrow, image.Rect(x, 0, end, b.Dy()), draw.Src, nil)
+	}
+	return to
 }

@@ -176,8 +176,23 @@ func bomb(w, h uint32, depth, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(out, head...), crc32.ChecksumIEEE(head))
 }
 
+// jpegBomb is the beginning of a JPEG of a size, with no pixels. between stands before its frame.
+func jpegBomb(frame byte, w, h uint16, between ...byte) []byte {
+	out := append(append([]byte{0xff, 0xd8}, between...), 0xff, frame, 0, 17, 8)
+	out = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(out, h), w)
+	out = append(out, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0)
+	return append(out, 0xff, 0xda, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 63, 0)
+}
+
+// disguised is a progressive JPEG that looks like another one to a reader that does not know fill bytes.
+func disguised(w, h uint16) []byte {
+	body := jpegBomb(0xc2, w, h, 0xff)
+	body = append(body, make([]byte, 4+0xc200-len(body))...)
+	return append(body, jpegBomb(0xc0, w, h)[2:]...)
+}
+
+// TestBadImages measures memory, so no other test runs beside it.
 func TestBadImages(t *testing.T) {
-	t.Parallel()
 	whole := encoded(t, "png", painted(400, 300))
 	for name, c := range map[string]struct {
 		body []byte
@@ -193,6 +208,9 @@ func TestBadImages(t *testing.T) {
 		"a deep bomb":            {bomb(5000, 5000, 16, 6), parley.CodeTooLarge},
 		"a bomb in one colour":   {bomb(20_000, 20_000, 1, 0), parley.CodeTooLarge},
 		"a line without an end":  {bomb(1<<30, 1, 8, 0), parley.CodeTooLarge},
+		"a progressive JPEG":     {jpegBomb(0xc2, 4000, 3000), parley.CodeTooLarge},
+		"a disguised JPEG":       {disguised(4000, 3000), parley.CodeTooLarge},
+		"a JPEG with rubbish":    {jpegBomb(0xc2, 4000, 3000, 0xff, 0xfe, 0, 2, 0, 0, 0), parley.CodeTooLarge},
 		"a JPEG without pixels":  {encoded(t, "jpeg", painted(40, 30))[:200], parley.CodeInvalid},
 		"a WebP without content": {[]byte("RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00"), parley.CodeInvalid},
 	} {
@@ -213,6 +231,23 @@ func TestBadImages(t *testing.T) {
 	cancel()
 	if _, err := picture.Fit(ctx, whole); err != nil && parley.CodeOf(err) == parley.CodeInvalid {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestMemory: to make a photo smaller takes little more than to decode it. No other test runs beside
+// it.
+func TestMemory(t *testing.T) {
+	photo := image.NewGray(image.Rect(0, 0, 4000, 3000))
+	body := encoded(t, "jpeg", photo)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := picture.Fit(t.Context(), body)
+	runtime.ReadMemStats(&after)
+	if err != nil || p.Width != 1264 || p.Height != 948 {
+		t.Fatalf("%d x %d, %v", p.Width, p.Height, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 80<<20 {
+		t.Errorf("it took %d MiB of memory", took>>20)
 	}
 }
 

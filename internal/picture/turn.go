@@ -22,6 +22,34 @@ func orientation(body []byte) int {
 	return 1
 }
 
+// coefficients is how many bytes a pixel the decoder of JPEGs needs besides the image: four for each
+// sample of a progressive one. What cannot be read here the decoder may read in its own way, so it
+// counts as the largest.
+func coefficients(body []byte) int64 {
+	const most = 4 * 4
+	for at := 2; at+4 <= len(body) && body[at] == 0xff; {
+		marker, size := body[at+1], int(binary.BigEndian.Uint16(body[at+2:]))
+		if marker < 0xc0 || marker >= 0xd0 && marker <= 0xd9 || marker == 0xff || size < 2 || at+2+size > len(body) {
+			break // these have no length
+		}
+		switch frame := body[at+4 : at+2+size]; {
+		case marker == 0xc0 || marker == 0xc1:
+			return 0
+		case marker != 0xc2:
+		case len(frame) < 9 || len(frame) < 6+3*int(frame[5]) || frame[7]>>4 == 0 || frame[7]&15 == 0:
+			return most
+		default: // the first component has a sample for each pixel, and the others may have fewer
+			samples, first := 0, int(frame[7]>>4)*int(frame[7]&15)
+			for i := range int(frame[5]) {
+				samples += int(frame[7+3*i]>>4) * int(frame[7+3*i]&15)
+			}
+			return int64(4*samples+first-1) / int64(first)
+		}
+		at += 2 + size
+	}
+	return most
+}
+
 // noted reads the tag 0x0112 of the first directory of a TIFF.
 func noted(tiff []byte) int {
 	var order binary.ByteOrder = binary.LittleEndian
