@@ -193,7 +193,7 @@ func (k *Keys) Note() error {
 	if len(used) == 0 {
 		return nil
 	}
-	return k.change(func(list []Key) ([]Key, error) {
+	err := k.change(func(list []Key) ([]Key, error) {
 		list = slices.Clone(list)
 		for i := range list {
 			if at := used[list[i].Hash]; at.After(list[i].Used) {
@@ -202,6 +202,12 @@ func (k *Keys) Note() error {
 		}
 		return list, nil
 	})
+	if err != nil {
+		k.mu.Lock()
+		k.dirty = true
+		k.mu.Unlock()
+	}
+	return err
 }
 
 func (k *Keys) clock() time.Time {

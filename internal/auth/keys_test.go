@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -417,6 +418,58 @@ func TestKeys_with_scopes_and_an_end(t *testing.T) {
 			t.Errorf("%+v: %v", k, err)
 		}
 	}
+}
+
+// TestKeys_used_is_stored_later: the last use of a key that could not be stored is stored when that is
+// possible again, though nobody has used the key since.
+func TestKeys_used_is_stored_later(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys.json")
+	synctest.Test(t, func(t *testing.T) {
+		keys, err := auth.OpenKeys(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, _, err := keys.Create(auth.Key{Name: "a", User: "ana"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := keys.Verify(t.Context(), secret); !ok || err != nil {
+			t.Fatalf("%v, %v", ok, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		lock := file + ".lock"
+		if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		go keys.Watch(ctx, time.Second)
+		time.Sleep(2*time.Minute + time.Second/2) // fake
+		used := func() time.Time {
+			t.Helper()
+			again, err := auth.OpenKeys(file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := again.List()
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			return list[0].Used
+		}
+		if !used().IsZero() {
+			t.Error("it was stored")
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if used().IsZero() {
+			t.Error("it was not stored later")
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 // TestKeys_of_a_user are seen and revoked by nobody else.
