@@ -147,7 +147,7 @@ func (i *Issuers) add(ctx context.Context, is Issuer, o IssuersOptions) (*issuer
 	}
 	one := &issuer{Issuer: is, now: o.Now}
 	one.keys = &keySet{
-		name: is.Name, url: is.URL, jwks: is.JWKS, client: client, now: o.Now, log: o.Logger,
+		name: is.Name, url: is.URL, jwks: is.JWKS, client: client, now: o.Now, log: o.Logger, asking: make(chan struct{}, 1),
 		start: func(f func(context.Context)) { i.work.Go(func() { f(ctx) }) },
 	}
 	// The library checks the issuer, the algorithm and the signature. It does not check what

@@ -53,15 +53,25 @@ type keySet struct {
 	now             func() time.Time
 	log             *slog.Logger
 	start           func(f func(context.Context)) // runs f beside; its context ends with the server
+	asking          chan struct{}                 // holds one while the discovery document is asked for
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	found   discovery // as it was last read
 	fetched time.Time // when keys were; zero: never
 	tried   time.Time // when they were last asked for; zero: never
 	down    time.Time // since when that fails; zero: it does not
 	err     error     // why
 	flight  chan struct{}
+
+	known knownDocument
+}
+
+// knownDocument is the discovery document as it was last read.
+type knownDocument struct {
+	discovery           // zero: it never was
+	read      time.Time // when it was
+	tried     time.Time // when it was last asked for, and that failed; zero: it did not
+	err       error     // why
 }
 
 // discovery is what we read of the document at /.well-known/openid-configuration (OIDC Discovery
@@ -191,7 +201,10 @@ func (k *keySet) begin(now time.Time) {
 		if !k.down.IsZero() {
 			k.log.Info("an issuer of logins can be reached again", "issuer", k.name, "url", k.url)
 		}
-		k.keys, k.found, k.fetched, k.down, k.err = keys, found, k.now(), time.Time{}, nil
+		k.keys, k.fetched, k.down, k.err = keys, k.now(), time.Time{}, nil
+		if found.Issuer != "" { // it was read to find the keys
+			k.known = knownDocument{discovery: found, read: k.fetched}
+		}
 	})
 }
 
@@ -210,15 +223,38 @@ func (k *keySet) outage() string {
 	return fmt.Sprintf("The issuer of logins %s cannot be reached since %s (%s). %s", k.name, k.down.UTC().Format("2006-01-02 15:04 UTC"), k.err, means)
 }
 
-// discover returns the discovery document, which it fetches unless it is known.
+// discover returns the discovery document. It asks the issuer if it does not know it or has known it
+// for keysFresh: one request at a time, and none for retryEvery after a failure, since strangers
+// decide how many logins begin. While that fails, the one that is known is used on.
 func (k *keySet) discover(ctx context.Context) (discovery, error) {
-	k.mu.Lock()
-	found := k.found
-	k.mu.Unlock()
-	if found.Authorization != "" {
-		return found, nil
+	select {
+	case k.asking <- struct{}{}:
+		defer func() { <-k.asking }()
+	case <-ctx.Done():
+		return discovery{}, context.Cause(ctx)
 	}
-	return k.document(ctx)
+	k.mu.Lock()
+	known, now := k.known, k.now()
+	k.mu.Unlock()
+	has := known.Issuer != ""
+	if has && now.Sub(known.read) < keysFresh || known.err != nil && now.Sub(known.tried) < retryEvery {
+		if has {
+			return known.discovery, nil
+		}
+		return discovery{}, known.err
+	}
+	found, err := k.document(context.WithoutCancel(ctx)) // others wait for it; it takes fetchWithin at most
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.known.tried, k.known.err = now, err
+		if has {
+			return known.discovery, nil
+		}
+		return discovery{}, err
+	}
+	k.known = knownDocument{discovery: found, read: now}
+	return found, nil
 }
 
 func (k *keySet) document(ctx context.Context) (d discovery, err error) {
