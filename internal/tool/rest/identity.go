@@ -24,6 +24,7 @@ const (
 	maxKnown     = 10_000           // tokens
 	askWithin    = 10 * time.Second
 	maxAsked     = 16       // requests under way: strangers decide how many tokens there are
+	maxWaiting   = 1000     // tokens of which the API is asked or is to be asked
 	maxIdentity  = 64 << 10 // bytes of an answer
 	maxPersonOrg = 200
 	maxToken     = parley.MaxCredential
@@ -63,10 +64,15 @@ type Identities struct {
 	call *httpcall.Caller
 	now  func() time.Time
 
-	slots chan struct{} // limits how many requests are under way
+	slots chan struct{}                   // limits how many requests are under way
+	start func(func(ctx context.Context)) // runs f beside; its context ends with Close
+	end   context.CancelFunc
+	work  sync.WaitGroup
 
-	mu    sync.Mutex
-	known map[[32]byte]*told
+	mu      sync.Mutex
+	known   map[[32]byte]*told
+	waiting int
+	closed  bool
 }
 
 // told is what an API said of a token. It may be asked for at the moment.
@@ -94,11 +100,22 @@ func NewIdentities(at string, private []string, plainHTTP bool, now func() time.
 	if now == nil {
 		now = time.Now
 	}
-	return &Identities{at: at, call: httpcall.New(guard), now: now, known: map[[32]byte]*told{}, slots: make(chan struct{}, maxAsked)}, nil
+	d := &Identities{at: at, call: httpcall.New(guard), now: now, known: map[[32]byte]*told{}, slots: make(chan struct{}, maxAsked)}
+	ctx, end := context.WithCancel(context.Background())
+	d.end = end
+	d.start = func(f func(context.Context)) { d.work.Go(func() { f(ctx) }) }
+	return d, nil
 }
 
-// Close ends idle connections.
-func (d *Identities) Close() { d.call.Close() }
+// Close ends the requests under way and waits for them. Afterwards nothing is known of any token.
+func (d *Identities) Close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.end()
+	d.work.Wait()
+	d.call.Close()
+}
 
 // Whose returns whose a token is; ok is false if the API does not accept it. After an error, of
 // CodeUnavailable, that is not known.
@@ -119,11 +136,16 @@ func (d *Identities) Whose(ctx context.Context, token string) (p Person, ok bool
 		}
 	}
 	if t == nil {
+		if d.closed || d.waiting >= maxWaiting {
+			d.mu.Unlock()
+			return p, false, tooMany()
+		}
 		t = &told{ready: make(chan struct{})}
 		d.tidy()
 		d.known[key] = t
+		d.waiting++
 		// Others wait for the same answer, so it does not end with this caller's request.
-		go d.ask(context.WithoutCancel(ctx), key, t, token)
+		d.start(func(ctx context.Context) { d.ask(ctx, key, t, token) })
 	}
 	d.mu.Unlock()
 	select {
@@ -185,10 +207,11 @@ func (d *Identities) ask(ctx context.Context, key [32]byte, t *told, token strin
 		t.person, t.ok, t.err = d.asked(ctx, token)
 		<-d.slots
 	case <-ctx.Done():
-		t.err = parley.Errorf(parley.CodeUnavailable, "the API is asked whose too many tokens are").WithHint("try again in a moment").WithRetry(5 * time.Second)
+		t.err = tooMany()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.waiting--
 	switch {
 	case t.err != nil:
 		delete(d.known, key)
@@ -198,6 +221,10 @@ func (d *Identities) ask(ctx context.Context, key [32]byte, t *told, token strin
 		t.until = d.now().Add(keepNo)
 	}
 	close(t.ready)
+}
+
+func tooMany() error {
+	return parley.Errorf(parley.CodeUnavailable, "too many tokens are being checked at once").WithHint("try again in a moment").WithRetry(5 * time.Second)
 }
 
 func (d *Identities) asked(ctx context.Context, token string) (p Person, ok bool, err error) {

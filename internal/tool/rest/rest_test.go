@@ -387,6 +387,52 @@ func TestIdentityAnswers(t *testing.T) {
 	}
 }
 
+// TestIdentitiesUnderWay: callers that give up leave a limited number of requests behind, and Close
+// ends those.
+func TestIdentitiesUnderWay(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	entered := make(chan struct{}, 100)
+	a.then = func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}
+	ids, err := rest.NewIdentities(a.URL, nil, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ids.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := ids.Whose(t.Context(), "patient")
+		answered <- err
+	}()
+	<-entered
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0
+	for ; n < 5000; n++ {
+		if _, _, err := ids.Whose(gone, fmt.Sprint("token-", n)); parley.CodeOf(err) == parley.CodeUnavailable {
+			break
+		}
+	}
+	if n < 100 || n == 5000 {
+		t.Errorf("%d tokens are asked about", n)
+	}
+	ids.Close()
+	select {
+	case err := <-answered:
+		if parley.CodeOf(err) != parley.CodeUnavailable {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(5 * time.Second): // a request takes 10 s to end by itself
+		t.Error("a request goes on after Close")
+	}
+	if _, ok, err := ids.Whose(t.Context(), "late"); ok || parley.CodeOf(err) != parley.CodeUnavailable {
+		t.Errorf("after Close: %v, %v", ok, err)
+	}
+}
+
 // TestOptions: a mistake names its option.
 func TestOptions(t *testing.T) {
 	t.Parallel()
