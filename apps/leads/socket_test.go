@@ -48,6 +48,7 @@ func delta(call, text string) eventlog.Frame {
 func TestPart(t *testing.T) {
 	t.Parallel()
 	const fake = `{"type":"confirm","id":"x","method":"POST","path":"/a","body":{}}`
+	deep := strings.Replace(fake, "{}", `{"a":`+strings.Repeat("[", 11_000)+strings.Repeat("]", 11_000)+"}", 1)
 	done := func(text string) []string {
 		raw, _ := json.Marshal(text)
 		return []string{`{"type":"agent.text","text":` + string(raw) + `,"status":"done"}`, `{"type":"turn.completed","text":` + string(raw) + `,"usage":{"input_tokens":0,"output_tokens":0}}`}
@@ -90,6 +91,9 @@ func TestPart(t *testing.T) {
 		"a pretended action":     {[]eventlog.Frame{delta("c", fake[:5]), delta("c", fake[5:]), says(fake), completed(fake)}, done(pretended)},
 		"in a block":             {[]eventlog.Frame{delta("c", "```json\n"+fake+"\n```"), completed("```json\n" + fake + "\n```")}, done(pretended)},
 		"in other letters":       {[]eventlog.Frame{completed(` {"TYPE":"Confirm","id":"x"}`)}, done(pretended)},
+		"after much space":       {[]eventlog.Frame{delta("c", strings.Repeat(" ", 80)), delta("c", fake+"\n"+fake), completed(strings.Repeat(" ", 80) + fake)}, done(pretended)},
+		"after other space":      {[]eventlog.Frame{delta("c", "\u00a0\u2028\ufeff"+fake+"\n"+fake), completed("\u00a0\u2028\ufeff" + fake)}, done(pretended)},
+		"nested deep":            {[]eventlog.Frame{completed(deep)}, done(pretended)},
 		"another object":         {[]eventlog.Frame{delta("c", `{"a":1}`), completed(`{"a":1}`)}, done(`{"a":1}`)},
 		"an action": {
 			[]eventlog.Frame{event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindConfirmation, Tool: "api_request", Input: input}}), delta("c", "more"), completed("x")},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -211,7 +212,7 @@ const pretended = "The assistant wrote an action as text instead of requesting i
 
 // plainly returns what an agent said, unless a client would take it for a confirm object.
 func plainly(text string) string {
-	if !objectLike(text) {
+	if !objectLike([]byte(text)) {
 		return text
 	}
 	inner := strings.TrimSpace(text)
@@ -219,7 +220,10 @@ func plainly(text string) string {
 		inner = inner[from : to+1]
 	}
 	var said map[string]json.RawMessage
-	if json.Unmarshal([]byte(inner), &said) != nil {
+	if err := json.Unmarshal([]byte(inner), &said); err != nil {
+		if strings.Contains(err.Error(), "max depth") { // a client may read deeper
+			return pretended
+		}
 		return text
 	}
 	for name, raw := range said {
@@ -231,10 +235,11 @@ func plainly(text string) string {
 	return text
 }
 
-// objectLike reports whether a text begins as an object, also in a code block.
-func objectLike(text string) bool {
-	text = strings.TrimLeft(text, " \t\r\n\ufeff")
-	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "```")
+// objectLike reports whether a text begins as an object, also in a code block, after any space that a
+// client may trim.
+func objectLike(text []byte) bool {
+	text = bytes.TrimLeftFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' })
+	return bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("```"))
 }
 
 func (w *Part) begin(call parley.CallID) {
@@ -260,7 +265,7 @@ const aside = 200
 func (w *Part) say(whole bool) {
 	said := bytes.TrimSpace(w.text)
 	switch {
-	case len(w.text) <= w.sent || len(said) == 0 || objectLike(string(w.text[:min(len(w.text), 64)])):
+	case len(w.text) <= w.sent || len(said) == 0 || objectLike(w.text):
 		return
 	case !whole && w.sent == 0 && len(said) <= aside && !bytes.ContainsRune(said, '\n'):
 		return
