@@ -23,7 +23,7 @@ func App() app.App {
 		Name:   name,
 		Wires:  map[string]app.Mount{wireName: mount},
 		Tables: conversations.Migrations,
-		Demo:   d.prepare, Listening: d.Listening,
+		Demo:   d.prepare, Listening: d.Listening, Look: d.Look,
 	}
 }
 

@@ -2,6 +2,7 @@ package leads
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -26,6 +27,7 @@ const crmAddress = "127.0.0.1:8090"
 // server that the demo is part of, whose address is known once it listens.
 type Demo struct {
 	crm atomic.Pointer[crm.Server] // nil: it is not simulated
+	url atomic.Pointer[string]     // where its page is, likewise
 }
 
 // Listening is [app.App.Listening].
@@ -33,6 +35,16 @@ func (d *Demo) Listening(url string) {
 	if s := d.crm.Load(); s != nil {
 		s.Connect(url)
 	}
+}
+
+// Look is [app.App.Look].
+func (d *Demo) Look() string {
+	url := d.url.Load()
+	if url == nil {
+		return ""
+	}
+	u := crm.Users()[0]
+	return fmt.Sprintf("A page with the panel of the app leads: %s (log in as %s, password %s)", *url, u.Email, u.Password)
 }
 
 // prepare is [app.App.Demo].
@@ -76,7 +88,7 @@ func (d *Demo) Furnish(s *config.Settings, addr string, log *slog.Logger) (stop 
 		s.App = map[string]config.AppSettings{}
 	}
 	s.App[name] = own
-	log.Info("the demo's CRM", "url", own.URL, "login", crm.Users()[0].Email+" / "+crm.Users()[0].Password)
+	d.url.Store(&own.URL)
 	return func() {
 		_ = srv.Close()
 		running.Wait()

@@ -71,6 +71,9 @@ type App struct {
 	Demo Demo
 	// Listening is told the URL of the server once it listens. Nil: nobody is.
 	Listening func(url string)
+	// Look is a line that parley demo prints about what it simulates for the app and people may open; ""
+	// or nil: nothing.
+	Look func() string
 }
 
 // Fetching is told that a model asked for a page, before anything is decided or fetched: also if the

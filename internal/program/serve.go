@@ -194,7 +194,11 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 		return err
 	}
 	listening()
-	greet(out, h, s, at, who, command, address)
+	greet(out, h, s, at, who)
+	if command == "demo" {
+		f.kit.look(out)
+		fmt.Fprintf(out, "Open %s in a browser. Ctrl-C stops it.\n", address)
+	}
 	watch, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { who.keys.Watch(watch, keysEvery) })
@@ -222,7 +226,7 @@ func hostOf(addr string) string {
 	return host
 }
 
-func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entrance, command, address string) {
+func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entrance) {
 	var list, models []string
 	scripted := true
 	for _, a := range h.apps {
@@ -260,8 +264,17 @@ func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entra
 	for _, n := range who.notices {
 		fmt.Fprintln(out, "WARNING:", n)
 	}
-	if command == "demo" {
-		fmt.Fprintf(out, "Open %s in a browser. Ctrl-C stops it.\n", address)
+}
+
+// look says what else parley demo has to look at.
+func (k *kit) look(out io.Writer) {
+	for _, a := range k.apps {
+		if a.Look == nil {
+			continue
+		}
+		if line := a.Look(); line != "" {
+			fmt.Fprintln(out, line)
+		}
 	}
 }
 
