@@ -47,9 +47,10 @@ func (s *Server) deviceRoutes() {
 	}
 	tags := []string{"devices"}
 	route(s, huma.Operation{
-		OperationID: "get-push", Method: http.MethodGet, Path: "/v1/push", Tags: tags, Summary: "What devices can be registered, and the key that browsers subscribe with",
-	}, func(context.Context, parley.Principal, *struct{}) (*body[parley.PushInfo], error) {
-		return ok(d.Info(), nil)
+		OperationID: "get-push", Method: http.MethodGet, Path: "/v1/push", Tags: tags, Summary: "What devices can be registered",
+		Description: "With the key that browsers subscribe with.",
+	}, func(ctx context.Context, _ parley.Principal, _ *struct{}) (*body[parley.PushInfo], error) {
+		return ok(d.Info(ctx))
 	})
 	route(s, huma.Operation{
 		OperationID: "get-notifications", Method: http.MethodGet, Path: "/v1/notifications", Tags: tags, Summary: "What you want to be told on devices that people look at",
@@ -59,6 +60,7 @@ func (s *Server) deviceRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "set-notifications", Method: http.MethodPut, Path: "/v1/notifications", Tags: tags, Summary: "Say what you want to be told on devices that people look at",
+		Description: "The whole takes the place of what was there.",
 	}, func(ctx context.Context, p parley.Principal, in *notifyInput) (*body[parley.Notify], error) {
 		return ok(d.Wish(ctx, p, in.Body))
 	})
@@ -78,6 +80,7 @@ func (s *Server) deviceRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-device", Method: http.MethodGet, Path: "/v1/devices/{id}", Tags: tags, Summary: "Read a device",
+		Description: "A webhook's secret is not in it: only adding the device, or new_secret, shows it.",
 	}, func(_ context.Context, p parley.Principal, in *DeviceParam) (*body[parley.Device], error) {
 		return ok(d.Device(p, in.ID))
 	})
@@ -95,6 +98,7 @@ func (s *Server) deviceRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "test-device", Method: http.MethodPost, Path: "/v1/devices/{id}/test", Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Send a device a test",
+		Description: "It has the form of any other message. A device that is paused gets none.",
 	}, func(ctx context.Context, p parley.Principal, in *DeviceParam) (*struct{}, error) {
 		return nil, d.Test(ctx, p, in.ID)
 	})
@@ -113,6 +117,7 @@ func (s *Server) deviceRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "delete-delivery", Method: http.MethodDelete, Path: "/v1/deliveries/{id}", Tags: tags, DefaultStatus: http.StatusNoContent, Summary: "Do not send it any more",
+		Description: "The id is gone from the list. One that is being sent may still arrive.",
 	}, func(ctx context.Context, p parley.Principal, in *DeliveryParam) (*struct{}, error) {
 		return nil, d.Forget(ctx, p, in.ID)
 	})

@@ -153,7 +153,7 @@ func TestWebPush(t *testing.T) {
 	if h := first.header; h.Get("Content-Encoding") != "aes128gcm" || h.Get("Urgency") != "high" || len(h.Get("Topic")) != 32 || h.Get("TTL") == "" || h.Get("TTL") == "0" {
 		t.Errorf("got %v", h)
 	}
-	checkVAPID(t, first.header.Get("Authorization"), b.url, d.p.Info().Key, d.now())
+	checkVAPID(t, first.header.Get("Authorization"), b.url, keyOf(t, d.p), d.now())
 	if _, err := d.Engine.Answer(t.Context(), enginetest.User, asked.Interaction, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
 		t.Fatal(err)
 	}

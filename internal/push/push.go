@@ -71,9 +71,11 @@ type Push struct {
 	o      Options
 	store  Store
 	client *http.Client
-	vapid  *vapid
 	fcm    *fcm // nil: there is none
 	wake   chan struct{}
+
+	keyMu sync.Mutex
+	key   *vapid // nil: nobody needed it so far
 
 	change sync.Mutex // one change of devices at a time
 	mu     sync.RWMutex
@@ -101,8 +103,10 @@ func Open(ctx context.Context, store Store, o Options) (*Push, error) {
 		return nil, err
 	}
 	p := &Push{o: o, store: store, client: guard.Client(false), wake: make(chan struct{}, 1), users: map[parley.Principal]*user{}}
-	if p.vapid, err = openVAPID(ctx, store, o); err != nil {
-		return nil, err
+	if o.VAPID != "" {
+		if _, err := p.vapid(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if o.FCM != nil {
 		if p.fcm, err = newFCM(o); err != nil {
@@ -152,12 +156,16 @@ func (p *Push) userOf(of parley.Principal) *user {
 }
 
 // Info says how devices can be notified.
-func (p *Push) Info() parley.PushInfo {
-	i := parley.PushInfo{Kinds: []parley.DeviceKind{parley.DeviceWebhook, parley.DeviceWebPush}, Key: p.vapid.public}
+func (p *Push) Info(ctx context.Context) (parley.PushInfo, error) {
+	key, err := p.vapid(ctx)
+	if err != nil {
+		return parley.PushInfo{}, err
+	}
+	i := parley.PushInfo{Kinds: []parley.DeviceKind{parley.DeviceWebhook, parley.DeviceWebPush}, Key: key.public}
 	if p.fcm != nil {
 		i.Kinds = append(i.Kinds, parley.DeviceFCM)
 	}
-	return i
+	return i, nil
 }
 
 // Wishes returns what of wants to be told.

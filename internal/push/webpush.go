@@ -47,7 +47,22 @@ type vapidToken struct {
 	until time.Time
 }
 
-// openVAPID takes the operator's key, or the one in the store, which it makes at the first start.
+// vapid returns the server's key. It is made when it is first needed, so that a server without
+// devices writes nothing into its store.
+func (p *Push) vapid(ctx context.Context) (*vapid, error) {
+	p.keyMu.Lock()
+	defer p.keyMu.Unlock()
+	if p.key == nil {
+		key, err := openVAPID(ctx, p.store, p.o)
+		if err != nil {
+			return nil, err
+		}
+		p.key = key
+	}
+	return p.key, nil
+}
+
+// openVAPID takes the operator's key, or the one in the store, which it makes if there is none.
 func openVAPID(ctx context.Context, store Store, o Options) (*vapid, error) {
 	if o.VAPID != "" {
 		v, err := newVAPID(o.VAPID, o.Contact)
@@ -201,7 +216,11 @@ func (p *Push) sendWebPush(ctx context.Context, n notice, d device) error {
 		return &verdict{text: "its address cannot be used", never: true}
 	}
 	now := p.o.Now()
-	header, err := p.vapid.header(at, now)
+	key, err := p.vapid(ctx)
+	if err != nil {
+		return err
+	}
+	header, err := key.header(at, now)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -94,7 +95,7 @@ func Copy(ctx context.Context, from, to seam.Copyable, o Options) (Result, error
 			return r, err
 		}
 		if r.Before = have.rows() > 0; r.Before && other != print {
-			return r, parley.Errorf(parley.CodeConflict, "the target is not empty: it has %d sessions", have.Sessions).WithHint("copy into a new data folder or an empty database")
+			return r, parley.Errorf(parley.CodeConflict, "the target is not empty: it has %s", have.held()).WithHint("copy into a new data folder or an empty database")
 		}
 		if !r.Before {
 			m = &seam.CopyMark{Source: print}
@@ -126,6 +127,21 @@ func Copy(ctx context.Context, from, to seam.Copyable, o Options) (Result, error
 		return r, err
 	}
 	return r, to.CopyEnd(ctx)
+}
+
+// held says what is in a store that is not empty.
+func (r Result) held() string {
+	if r.Sessions > 0 {
+		return fmt.Sprintf("%d sessions", r.Sessions)
+	}
+	var tables []string
+	for name, rows := range r.Tables {
+		if rows > 0 {
+			tables = append(tables, name)
+		}
+	}
+	slices.Sort(tables)
+	return "no sessions, but rows in " + strings.Join(tables, ", ")
 }
 
 func (r Result) rows() (n int64) {
