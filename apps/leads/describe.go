@@ -50,25 +50,30 @@ func describe(m app.Mux) {
 	list.Headers = map[string]*huma.Param{nextHeader: {Description: "The cursor of the next page; absent: this is the last.", Schema: text("")}}
 	const path = ConversationsPath + "/{id}"
 	m.Describe(&huma.Operation{
-		OperationID: "list-conversations", Method: http.MethodGet, Path: ConversationsPath, Summary: "List the conversations that a client has kept", Parameters: []*huma.Param{
+		OperationID: "list-conversations", Method: http.MethodGet, Path: ConversationsPath, Summary: "List the conversations that a client has kept",
+		Description: "Those of the caller in this organisation, without their messages.", Parameters: []*huma.Param{
 			org, query("q", "Words in the title or the messages.", text("")), query("cursor", "From "+nextHeader+" of the previous page.", text("")),
 			query("limit", "Default 50.", &huma.Schema{Type: huma.TypeInteger, Minimum: &one, Maximum: &most}),
 		}, Responses: map[string]*huma.Response{"200": list},
 	}, http.StatusNotFound)
 	m.Describe(&huma.Operation{
-		OperationID: "create-conversation", Method: http.MethodPost, Path: ConversationsPath, Summary: "Keep a conversation", Parameters: []*huma.Param{org}, RequestBody: body,
+		OperationID: "create-conversation", Method: http.MethodPost, Path: ConversationsPath, Summary: "Keep a conversation",
+		Description: "It is a client's own copy for showing. The session of the agent is kept apart from it.", Parameters: []*huma.Param{org}, RequestBody: body,
 		Responses: map[string]*huma.Response{"201": is("The conversation", whole)},
 	}, http.StatusNotFound, http.StatusRequestEntityTooLarge)
 	m.Describe(&huma.Operation{
-		OperationID: "get-conversation", Method: http.MethodGet, Path: path, Summary: "Get a conversation", Parameters: []*huma.Param{org, id},
+		OperationID: "get-conversation", Method: http.MethodGet, Path: path, Summary: "Get a conversation",
+		Description: "The messages are as the client has sent them.", Parameters: []*huma.Param{org, id},
 		Responses: map[string]*huma.Response{"200": is("The conversation", whole)},
 	}, http.StatusNotFound)
 	m.Describe(&huma.Operation{
-		OperationID: "update-conversation", Method: http.MethodPut, Path: path, Summary: "Change a conversation", Parameters: []*huma.Param{org, id}, RequestBody: body,
+		OperationID: "update-conversation", Method: http.MethodPut, Path: path, Summary: "Change a conversation",
+		Description: "What is left out stays as it is.", Parameters: []*huma.Param{org, id}, RequestBody: body,
 		Responses: map[string]*huma.Response{"200": is("The conversation", whole)},
 	}, http.StatusNotFound, http.StatusRequestEntityTooLarge)
 	m.Describe(&huma.Operation{
-		OperationID: "delete-conversation", Method: http.MethodDelete, Path: path, Summary: "Delete a conversation", Parameters: []*huma.Param{org, id},
+		OperationID: "delete-conversation", Method: http.MethodDelete, Path: path, Summary: "Delete a conversation",
+		Description: "The session of the agent stays.", Parameters: []*huma.Param{org, id},
 		Responses: map[string]*huma.Response{"204": {Description: "It is gone"}},
 	}, http.StatusNotFound)
 }

@@ -42,6 +42,7 @@ func (s *Server) accessRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-sign-ins", Method: http.MethodGet, Path: "/v1/me/signins", Tags: tags, Summary: "List the browsers that are signed in as you",
+		Description: "The one that asks is marked.",
 	}, func(ctx context.Context, p parley.Principal, _ *struct{}) (*body[signInList], error) {
 		return ok(signInList{in.OwnSignIns(ctx, p)}, nil)
 	})
