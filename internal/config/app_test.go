@@ -125,6 +125,23 @@ follow_ups: [And now?]
 	}
 }
 
+// TestIssuerWithTheNameOfAnApp: users of an issuer and of an API that an app asks are not mixed up.
+func TestIssuerWithTheNameOfAnApp(t *testing.T) {
+	t.Parallel()
+	files := folder("mine/app.yaml", small+"tools: {rest: {base_urls: [https://a.example], identity_url: https://a.example/me}}\n", "mine/p.md", "x")
+	issuer := func(name string) string {
+		return "auth: {issuers: {" + name + ": {issuer: https://b.example, audience: [c]}}}\n"
+	}
+	if _, err := load(t, files, issuer("other")); err != nil {
+		t.Error(err)
+	}
+	_, err := load(t, files, issuer("mine"))
+	want := []string{"4: tools.rest.identity_url: identifies users as mine:ID, and so does auth.issuers.mine in parley.yaml; give the issuer another name, or two people may be one user"}
+	if diff := cmp.Diff(want, mistakes(t, err)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestMistakesInAnApp(t *testing.T) {
 	t.Parallel()
 	ok := "agents:\n  one: {prompt: p.md}\n  two: {prompt: p.md}\nentry: one\nmodel: a/b\n"

@@ -45,6 +45,10 @@ func (a *App) rest(s Settings, f *restFile) {
 		a.d.at(at+".key_ttl", "cannot be negative")
 	}
 	own := s.App[a.Name]
+	identity := orString(own.IdentityURL, f.IdentityURL)
+	if _, same := s.Auth.Issuers[a.Name]; same && identity != "" {
+		a.d.at(at+".identity_url", "identifies users as %s:ID, and so does auth.issuers.%s in parley.yaml; give the issuer another name, or two people may be one user", a.Name, a.Name)
+	}
 	bases := slices.Clone(f.BaseURLs)
 	if own.URL != "" {
 		bases = slices.Insert(bases, 0, own.URL)
@@ -55,7 +59,7 @@ func (a *App) rest(s Settings, f *restFile) {
 		}
 	}
 	a.Toolsets = append(a.Toolsets, Toolset{Kind: "rest", At: at, REST: &REST{
-		BaseURLs: bases, IdentityURL: orString(own.IdentityURL, f.IdentityURL), Private: slices.Concat(f.Private, own.Private), PlainHTTP: f.PlainHTTP, OrgHeader: f.OrgHeader,
+		BaseURLs: bases, IdentityURL: identity, Private: slices.Concat(f.Private, own.Private), PlainHTTP: f.PlainHTTP, OrgHeader: f.OrgHeader,
 		Writes: f.Writes, Idempotent: f.Idempotent, KeyTTL: f.KeyTTL, Timeout: f.Timeout,
 	}})
 }
