@@ -67,15 +67,30 @@ func verifier(of string, ids *resttool.Identities) func(ctx context.Context, tok
 // tokens verifies the tokens that apps accept from their own clients. Such a token reaches one app.
 type tokens struct{ p *plan }
 
-// Verify implements [auth.Verifier].
+// Verify implements [auth.Verifier]. Of several apps that accept a token it is for the first by name.
+// An API that cannot be asked locks out nobody else's users.
 func (t tokens) Verify(ctx context.Context, token string) (auth.Identity, bool, error) {
-	for of, verify := range t.p.accepted.Range {
-		if who, ok, err := verify.(accept)(ctx, token); ok || err != nil {
-			who.App = of.(string)
-			return who, ok, err
+	var apps []string
+	for of := range t.p.accepted.Range {
+		apps = append(apps, of.(string))
+	}
+	slices.Sort(apps)
+	var failed error
+	for _, of := range apps {
+		verify, there := t.p.accepted.Load(of)
+		if !there {
+			continue // it was switched off meanwhile
+		}
+		who, ok, err := verify.(accept)(ctx, token)
+		if ok && err == nil {
+			who.App = of
+			return who, true, nil
+		}
+		if failed == nil {
+			failed = err
 		}
 	}
-	return auth.Identity{}, false, nil
+	return auth.Identity{}, false, failed
 }
 
 // accept is [app.Service.Verify].
