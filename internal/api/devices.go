@@ -104,7 +104,7 @@ func (s *Server) deviceRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-deliveries", Method: http.MethodGet, Path: "/v1/deliveries", Tags: tags, Summary: "List what has not arrived at your devices",
-		Description: "At most 500. What was given up is kept for 30 days.",
+		Description: "At most 500. What was given up is kept for 30 days, the newest 100.",
 	}, func(ctx context.Context, p parley.Principal, in *deliveriesInput) (*body[deliveryList], error) {
 		list, err := d.Deliveries(ctx, p, in.Dead)
 		return ok(deliveryList{some(list)}, err)

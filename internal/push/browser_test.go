@@ -20,6 +20,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -291,6 +292,34 @@ func TestDeadSubscription(t *testing.T) {
 		b.next()
 		d.until("the device is there", func() bool { return len(d.p.Devices(enginetest.User)) == 0 })
 		d.until("the outbox is not empty", func() bool { return len(d.waiting(false))+len(d.waiting(true)) == 0 })
+	}
+}
+
+// TestDeadAreFew: of what was given up the newest hundred are kept, so that a device that rejects
+// everything leaves room for the others.
+func TestDeadAreFew(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }
+	d := newDesk(t, mem.New(), enginetest.Echo, enginetest.App())
+	made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last time.Time
+	for n := range 110 {
+		d.advance(time.Second)
+		if last = d.now(); d.p.Test(t.Context(), enginetest.User, made.ID) != nil {
+			t.Fatal("no test is sent")
+		}
+		b.next()
+		d.until("it was not given up", func() bool { return d.p.Devices(enginetest.User)[0].Failures == n+1 })
+	}
+	dead := d.waiting(true)
+	newest := slices.MaxFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
+	oldest := slices.MinFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
+	if len(dead) != 100 || newest.At.Before(last.Add(-time.Second)) || newest.At.Sub(oldest.At) > 2*time.Minute {
+		t.Errorf("%d are kept, from %s to %s", len(dead), oldest.At, newest.At)
 	}
 }
 

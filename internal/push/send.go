@@ -1,12 +1,14 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +28,11 @@ const (
 	claimed = time.Minute
 	// scanEvery is how often the store is asked without a reason.
 	scanEvery = 30 * time.Second
-	// keptFor is how long a message that was given up is kept.
+	// keptFor is how long a message that was given up is kept, and maxDead how many of them of
+	// a user: the store has room for a few MiB of a user's messages, which those of a device that
+	// does not answer must not take from the others.
 	keptFor = 30 * 24 * time.Hour
+	maxDead = 100
 	// staleAfter is when people are no longer told.
 	staleAfter = 24 * time.Hour
 )
@@ -265,6 +270,9 @@ func (p *Push) failed(ctx context.Context, of parley.Principal, r seam.Row, n no
 		return err
 	case f.never || n.Attempts > len(waits):
 		_, err := p.keep(ctx, r, n, time.Time{}, false)
+		if err == nil {
+			err = p.thin(ctx, of)
+		}
 		p.note(ctx, of, d.ID, func(d *device) { d.Failures, d.LastError = d.Failures+1, n.Error })
 		return err
 	}
@@ -279,6 +287,22 @@ func (p *Push) failed(ctx context.Context, of parley.Principal, r seam.Row, n no
 	_, err := p.keep(ctx, r, n, now.Add(wait), true)
 	p.due(now.Add(wait))
 	return err
+}
+
+// thin removes the oldest messages of a user that were given up, if there are more than maxDead.
+func (p *Push) thin(ctx context.Context, of parley.Principal) error {
+	rows, err := p.store.Rows(ctx, parley.System(), seam.RowQuery{Kind: seam.RowOutbox, User: of.User, Org: of.Org, Shut: true, Limit: -1})
+	if err != nil {
+		return err
+	}
+	rows = slices.DeleteFunc(rows, func(r seam.Row) bool { return !strings.HasPrefix(r.ID, rowPrefix) })
+	slices.SortFunc(rows, func(a, b seam.Row) int { return cmp.Compare(a.Version, b.Version) })
+	for _, r := range rows[:max(0, len(rows)-maxDead)] {
+		if err := p.drop(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rest keeps a device's messages back for a while.
