@@ -272,6 +272,38 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// TestConfirmation: what is sent when somebody confirms can be confirmed on a notification only where
+// it shows all of that.
+func TestConfirmation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		words, input string
+		want         bool
+	}{
+		{"Post this?\nHello, all.\nPUBLIC", `{"text":"Hello, all.","who":"PUBLIC"}`, true},
+		{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana"]}`, true},
+		{"POST /api/leads?", `{"method":"POST","path":"/api/leads","body":{"name":"Eve"}}`, false},
+		{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana","Eve"]}`, false},
+		{"Delete a?", `{"name":"a","force":true}`, false},
+		{"Delete?", ``, false},
+	} {
+		if got := push.Covers(c.words, json.RawMessage(c.input)); got != c.want {
+			t.Errorf("%q has all of %s: %v", c.words, c.input, got)
+		}
+	}
+	b := newBrowser(t)
+	d := newDesk(t, mem.New(), asks, enginetest.App(func(a *parley.App) {
+		a.Policy = parley.Policy{Rules: []parley.Rule{{Verdict: parley.Confirm, Effect: parley.EffectWrite}}}
+	}))
+	if _, err := d.p.Add(t.Context(), enginetest.User, b.subscription()); err != nil {
+		t.Fatal(err)
+	}
+	d.Send(d.Session().ID, "mail it")
+	if got := b.open(b.next()); got.Kind != string(parley.KindConfirmation) || !slices.Equal(got.Choices, []string{parley.ChoiceDeny}) {
+		t.Errorf("the notification of a mail that it does not show: %+v", got)
+	}
+}
+
 // TestDeadSubscription: a browser that has unsubscribed is forgotten. One that subscribes again
 // keeps its entry.
 func TestDeadSubscription(t *testing.T) {

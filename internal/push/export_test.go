@@ -12,3 +12,6 @@ func Encrypt(message, p256dh, auth []byte, ephemeral *ecdh.PrivateKey, salt []by
 
 // QuietUntil is quietUntil.
 var QuietUntil = quietUntil
+
+// Covers is covers.
+var Covers = covers

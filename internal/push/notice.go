@@ -1,10 +1,12 @@
 package push
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,7 @@ type notice struct {
 	Text        string            `json:"text,omitempty"`
 	RanMS       int64             `json:"ran_ms,omitempty"`
 	Interaction *about            `json:"interaction,omitempty"`
+	Whole       bool              `json:"whole,omitempty"` // title and text of the interaction have all of its call's input
 
 	Attempts int    `json:"attempts,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -200,6 +203,7 @@ func withInteraction(n notice, b seam.Batch, id parley.InteractionID) (notice, b
 		}
 		n.Interaction = &about{ID: id, Kind: in.Kind, Title: parley.Cut(in.Title, 500), Tool: in.Tool, Choices: in.Choices, Expires: in.ExpiresAt}
 		n.Text = parley.Cut(in.Text, maxText)
+		n.Whole = covers(n.Interaction.Title+"\n"+n.Text, in.Input)
 		if q := in.Questions; len(q) == 1 && !q[0].MultiSelect && len(q[0].Question) <= 500 {
 			n.Interaction.Question = q[0].Question
 			for _, o := range q[0].Options {
@@ -212,6 +216,34 @@ func withInteraction(n notice, b seam.Batch, id parley.InteractionID) (notice, b
 		return n, true
 	}
 	return n, false
+}
+
+// covers reports whether words have every value of a call's input. Of what is no text or number, words
+// show nothing.
+func covers(words string, input json.RawMessage) bool {
+	d := json.NewDecoder(bytes.NewReader(input))
+	d.UseNumber()
+	var v any
+	return d.Decode(&v) == nil && shows(words, v)
+}
+
+func shows(words string, v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(words, v)
+	case json.Number:
+		return strings.Contains(words, v.String())
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !shows(words, e) })
+	case map[string]any:
+		for _, e := range v {
+			if !shows(words, e) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // interested reports whether a person wants to be told. p.mu is held.

@@ -305,8 +305,8 @@ func (n notice) show() shownNotice {
 			if len(in.Options) == 2 && in.Question != "" {
 				s.Question, s.Options = in.Question, in.Options
 			}
-			// Whoever confirms has to see all of it, which a notification may not show.
-			if in.Kind == parley.KindConfirmation && (len(s.Body) > maxConfirmed || len(n.Text) >= maxText-4) {
+			// Whoever confirms has to see all that will be sent, which a notification may not show.
+			if in.Kind == parley.KindConfirmation && (!n.Whole || len(s.Body) > maxConfirmed || len(n.Text) >= maxText-4) {
 				s.Choices = slices.DeleteFunc(slices.Clone(s.Choices), func(c string) bool { return c != parley.ChoiceDeny })
 			}
 		default:
