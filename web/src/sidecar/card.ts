@@ -29,7 +29,14 @@ export interface Card {
   note?: string;
   /** When it expires, in ms; absent if not known. */
   expires?: number;
+  /** Its outcome is not known, and this question about it waits. */
+  asks?: string;
 }
+
+/** What a person can say about a write whose outcome is not known, as the server names it. */
+export type Outcome = "happened" | "did_not";
+
+export const saidOf: Readonly<Record<Outcome, string>> = { happened: "You have said that it was done.", did_not: "You have said that it was not done." };
 
 export const isSettled = (s: CardState): boolean => s !== "open" && s !== "sent";
 

@@ -357,6 +357,113 @@ describe("a connection that is lost", () => {
     expect(server.heard.length).toBe(1);
   });
 
+  /** A card that is open, of a turn in the log. */
+  const carded = async (expires?: string) => {
+    const { session, turn: t } = logged("Create a lead");
+    const ask = { id: "i1", session, turn: t, kind: "confirmation" as const, call: "c1", tool: "api_request", input: { method: "POST", path: "/api/leads", body: { n: 1 } }, title: "Create it", choices: ["allow", "deny"], opened_at: new Date().toISOString(), ...(expires && { expires_at: expires }) };
+    server.parley.emit(session, "tool.requested", { turn: t, data: { call: "c1", name: "api_request", input: ask.input } });
+    server.parley.emit(session, "interaction.opened", { turn: t, data: ask });
+    server.answer = (s) => s.says(...turn(card("i1"), session));
+    const chat = open();
+    chat.send("Create a lead");
+    await until(() => shown(chat)[1], "done: [open]");
+    return { session, t, chat };
+  };
+
+  /** The write was sent, its answer is lost, and what became of it is asked. */
+  const doubted = async () => {
+    const { session, t, chat } = await carded();
+    const action = { type: "agent.action", action: "tool_call", tool: "POST /api/leads" };
+    server.answer = (s) => s.says({ type: "session.id", sessionId: session }, { type: "turn.started" }, { ...action, status: "started" }, { ...action, status: "failed" }, { type: "turn.completed", text: "It is not known.", usage: {} });
+    server.parley.emit(session, "interaction.answered", { turn: t, data: { id: "i1", answer: { choice: "allow" }, by: "ana", client: "codex" } });
+    server.parley.emit(session, "tool.started", { turn: t, data: { call: "c1", name: "api_request", input: {}, effect: "write", deadline: new Date().toISOString(), attempt: 1 } });
+    server.parley.emit(session, "tool.ended", { turn: t, data: { call: "c1", name: "api_request", outcome: "unknown", output: "" } });
+    server.parley.emit(session, "interaction.opened", {
+      turn: t,
+      data: { id: "u1", session, turn: t, kind: "unknown", call: "c1", tool: "api_request", input: { method: "POST", path: "/api/leads" }, title: "Did it?", choices: ["happened", "did_not", "again", "leave"], opened_at: new Date().toISOString() },
+    });
+    chat.confirm("i1");
+    await until(() => chat.state.messages[1]?.card, expect.objectContaining({ state: "unknown", asks: "u1" }));
+    return { session, t, chat };
+  };
+  const answers = (session: string) => server.parley.sessions.get(session)?.events.flatMap((e) => (e.type === "interaction.answered" ? [`${e.data.id} ${e.data.answer.choice}`] : []));
+
+  test.each([
+    ["happened", "You have said that it was done."],
+    ["did_not", "You have said that it was not done."],
+  ] as const)("an outcome that nobody knows is settled by the person: %s", async (outcome, note) => {
+    const { session, t, chat } = await doubted();
+    chat.settle("i1", outcome);
+    chat.settle("i1", outcome);
+    await until(() => answers(session), ["i1 allow", `u1 ${outcome}`]);
+    server.parley.answer(session, t, ["As you say."]);
+    await until(() => shown(chat).slice(1), ["done: [unknown]", "done: It is not known.", "done: As you say."]);
+    expect(chat.state.messages[1]?.card).toMatchObject({ state: "unknown", note });
+    expect(chat.state.messages[1]?.card?.asks).toBeUndefined();
+    expect(server.heard.map((f) => f["message"])).toEqual(["Create a lead", "CONFIRM_ACTION: i1"]);
+    expect(told.filter((h) => h.type === "write").length).toBe(1);
+  });
+
+  test("an outcome that was settled elsewhere is not settled again, and the answer to that is shown", async () => {
+    const { session, t, chat } = await doubted();
+    server.parley.emit(session, "interaction.answered", { turn: t, data: { id: "u1", answer: { choice: "leave" }, by: "ana", client: "api" } });
+    server.parley.answer(session, t, ["It stays open."]);
+    chat.settle("i1", "happened");
+    await until(() => shown(chat).at(-1), "done: It stays open.");
+    expect(answers(session)).toEqual(["i1 allow", "u1 leave"]);
+    expect(server.heard.length).toBe(2);
+  });
+
+  test("another message leaves the question, and a reload keeps it", async () => {
+    const { session, chat } = await doubted();
+    chat.close();
+    const again = open();
+    await again.restore();
+    expect(again.state.messages[1]?.card).toMatchObject({ state: "unknown", asks: "u1" });
+    server.answer = (s) => s.says(...turn("I have looked.", session));
+    again.send("Look at the data");
+    expect(again.state.messages[1]?.card?.asks).toBeUndefined();
+    await until(() => shown(again).at(-1), "done: I have looked.");
+    again.settle("i1", "happened");
+    expect(again.busy).toBe(false);
+  });
+
+  test("a card that nobody confirms in time expires, and is not sent any more", async () => {
+    const { chat } = await carded(new Date(Date.now() + 50).toISOString());
+    await until(() => shown(chat)[1], "done: [expired]");
+    chat.confirm("i1");
+    expect(chat.busy).toBe(false);
+    expect(server.heard.length).toBe(1);
+  });
+
+  test("a card that was confirmed in another tab says so, and is not sent again", async () => {
+    const { session, t, chat } = await carded(new Date(Date.now() + 3_600_000).toISOString());
+    await until(() => chat.state.messages[1]?.card?.expires !== undefined, true);
+    chat.close();
+    server.parley.emit(session, "interaction.answered", { turn: t, data: { id: "i1", answer: { choice: "allow" }, by: "ana", client: "codex" } });
+    server.parley.emit(session, "tool.started", { turn: t, data: { call: "c1", name: "api_request", input: {}, effect: "write", deadline: new Date().toISOString(), attempt: 1 } });
+    server.parley.emit(session, "tool.ended", { turn: t, data: { call: "c1", name: "api_request", outcome: "ok", output: "" } });
+    server.parley.answer(session, t, ["It is there."]);
+    const again = open();
+    await again.restore();
+    await until(() => shown(again)[1], "done: [done]");
+    again.confirm("i1");
+    expect(server.heard.length).toBe(1);
+  });
+
+  test("a card that has expired while the page was away says so", async () => {
+    const { session, t, chat } = await carded(new Date(Date.now() + 3_600_000).toISOString());
+    await until(() => chat.state.messages[1]?.card?.expires !== undefined, true);
+    chat.close();
+    server.parley.emit(session, "interaction.expired", { turn: t, data: { id: "i1" } as never });
+    server.parley.answer(session, t, ["It was not confirmed."]);
+    const again = open();
+    await again.restore();
+    await until(() => shown(again)[1], "done: [expired]");
+    again.confirm("i1");
+    expect(server.heard.length).toBe(1);
+  });
+
   test("where there is no log to look into, the answer is marked as cut", async () => {
     server.parley.intercept = () => new Response("<h1>Not here</h1>", { status: 404 });
     server.answer = (s) => s.says({ type: "session.id", sessionId: "S1" }, { type: "turn.started" });

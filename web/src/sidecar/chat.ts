@@ -3,7 +3,7 @@
 import { createClient, toApiError, type Client, type Fetch } from "../api/client.ts";
 import { newUUID } from "../chat/uuid.ts";
 import type { Schedule } from "../session/session.ts";
-import { cardOf, isSettled, type Card, type CardState } from "./card.ts";
+import { cardOf, isSettled, saidOf, type Card, type CardState, type Outcome } from "./card.ts";
 import { conversationsAt, type Conversations } from "./conversations.ts";
 import { confirmedBy, confirming, Delivery, type Around, type Phase } from "./delivery.ts";
 import { Keep, type Flight, type Kept, type Shelf } from "./keep.ts";
@@ -114,6 +114,7 @@ export class Chat {
     if (said === "") return;
     const open = openCard(this.#state.messages);
     if (open) this.#card(open.id, "cancelled", "Another message was sent instead.");
+    for (const m of this.#state.messages) if (m.card?.asks) this.#card(m.id, m.card.state, m.card.note);
     const context = this.#settings.context();
     const sent = context === "" ? said : `${said}\n\n${context}`;
     const message: Message = { id: newUUID(), from: "user", text: said, at: this.#env.now(), ...(sent !== said && { sent }) };
@@ -137,6 +138,15 @@ export class Chat {
     if (!m || this.#delivery) return;
     this.#card(m.id, "cancelled");
     this.#begin("cancel", "Cancel.", id);
+  }
+
+  /** Says what became of a write whose outcome is not known. */
+  settle(id: string, outcome: Outcome): void {
+    const m = this.#state.messages.findLast((m) => m.card?.id === id && m.card.asks !== undefined);
+    if (!m?.card?.asks || this.#delivery) return;
+    const { asks } = m.card;
+    this.#card(m.id, "unknown", saidOf[outcome]);
+    this.#begin("settle", outcome, asks);
   }
 
   /** Asks again what had no whole answer. */
@@ -286,7 +296,7 @@ export class Chat {
       earlier: () => this.#earlier(flight),
       change: (change) => this.#message(flight.answer, change),
       acted: (label, state) => this.happened({ type: "action", label, state }),
-      settle: (state, note) => this.#settle(flight, state, note),
+      settle: (state, note, asks) => this.#settle(flight, state, note, asks),
       persist: () => this.#persist(),
       ended: (state, error, card) => this.#ended(flight, state, error, card),
     };
@@ -340,19 +350,22 @@ export class Chat {
     return this.#state.messages.findLast((m) => m.card?.id === id && m.card.state === "open");
   }
 
-  #card(message: string, state: CardState, note?: string): void {
+  #card(message: string, state: CardState, note?: string, asks?: string): void {
     const card = this.#of(message)?.card;
-    if (!card || (card.state === state && card.note === note)) return;
-    const next: Card = { ...card, state, ...(note !== undefined && { note }) };
+    if (!card || (card.state === state && card.note === note && card.asks === asks)) return;
+    const { asks: _, ...rest } = card;
+    const next: Card = { ...rest, state, ...(note !== undefined && { note }), ...(asks !== undefined && { asks }) };
     this.#message(message, { card: next });
-    if (state === "done" || state === "failed" || state === "unknown") this.happened({ type: "write", card: next });
+    if (card.state !== state && (state === "done" || state === "failed" || state === "unknown")) this.happened({ type: "write", card: next });
     this.#persist();
   }
 
   /** The card that a confirmation is about. */
-  #settle(flight: Flight, state: CardState, note?: string): void {
+  #settle(flight: Flight, state: CardState, note?: string, asks?: string): void {
     const m = this.#state.messages.findLast((m) => m.card?.id === confirmedBy(flight));
-    if (m?.card && !isSettled(m.card.state) && state !== "open") this.#card(m.id, state, note);
+    if (!m?.card || state === "open") return;
+    // The question about an outcome that is not known comes a moment later.
+    if (!isSettled(m.card.state) || (m.card.state === "unknown" && state === "unknown")) this.#card(m.id, state, note, asks);
   }
 
   /** What became of a confirmed write: by its action, and where that does not tell, by the log. */
@@ -367,28 +380,30 @@ export class Chat {
       const seen = await lookLast(this.#client(), this.#session).catch(() => undefined);
       const asked = seen?.cards.get(card.id);
       if (asked?.state === "open") this.#card(m.id, "open");
-      else if (asked && isSettled(asked.state)) this.#settle(flight, asked.state, error);
+      else if (asked && isSettled(asked.state)) this.#settle(flight, asked.state, error ?? asked.note, asked.asks);
       else if (error && !flight.started) this.#settle(flight, "refused", error);
       else this.#settle(flight, acted?.state === "failed" ? "failed" : "unknown", error);
     }
     this.#save();
   }
 
-  /** Asks when the open card expires, and says so when it has. */
-  #watchExpiry(): void {
+  /** Asks when the open card expires, and says so when it has. After a while away it may have been answered elsewhere. */
+  #watchExpiry(away = false): void {
     clearTimeout(this.#expiry);
     const m = openCard(this.#state.messages);
     const card = m?.card;
     if (!m || !card || card.state !== "open") return;
     const until = (at: number) => {
+      clearTimeout(this.#expiry);
       this.#expiry = setTimeout(() => this.#openCard(card.id) && !this.#delivery && this.#card(m.id, "expired"), Math.min(Math.max(0, at - this.#env.now()), 2 ** 31 - 1));
     };
-    if (card.expires !== undefined) return until(card.expires);
+    if (card.expires !== undefined) until(card.expires);
+    if (card.expires !== undefined && !away) return;
     void lookLast(this.#client(), this.#session)
       .then((seen) => {
         const asked = seen?.cards.get(card.id);
         if (!asked || !this.#openCard(card.id) || this.#delivery) return;
-        if (asked.state !== "open") return this.#card(m.id, asked.state);
+        if (asked.state !== "open") return this.#card(m.id, asked.state, asked.note, asked.asks);
         if (asked.card.expires === undefined) return;
         this.#message(m.id, { card: { ...card, expires: asked.card.expires } });
         until(asked.card.expires);
@@ -407,7 +422,7 @@ export class Chat {
     } else if (last?.state === "working") {
       this.#message(last.id, { state: "cut" });
     }
-    if (!this.#delivery) this.#watchExpiry();
+    if (!this.#delivery) this.#watchExpiry(true);
   }
 
   /** What a stored conversation says that was under way when its page went. */

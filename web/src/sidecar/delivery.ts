@@ -37,7 +37,7 @@ export interface Around {
   change(change: Partial<Message>): void;
   acted(label: string, state: string): void;
   /** What became of the confirmed card. */
-  settle(state: CardState, note?: string): void;
+  settle(state: CardState, note?: string, asks?: string): void;
   persist(): void;
   /** The exchange is over. */
   ended(state: Standing, error?: string, card?: Card): void;
@@ -76,7 +76,7 @@ export class Delivery {
   /** Sends it, or goes on with what was sent by an earlier page. */
   start(): void {
     if (this.flight.sent) void this.#resume();
-    else if (this.flight.kind === "cancel") void this.#decline();
+    else if (this.flight.kind === "cancel" || this.flight.kind === "settle") void this.#answer();
     else void this.#go();
   }
 
@@ -132,17 +132,21 @@ export class Delivery {
     if (!this.#over && this.flight.sent && !this.#following) void this.#resume();
   }
 
-  /** Says no to exactly the one confirmation, where Parley's own API is reachable; elsewhere a message does, which is one more thing for the agent to read. */
-  async #decline(): Promise<void> {
+  /**
+   * Answers exactly the one question: no to a confirmation, or what became of a write. Where Parley's own API is not
+   * reachable, a message says no, which is one more thing for the agent to read.
+   */
+  async #answer(): Promise<void> {
     const mine = this.#fresh();
     const { flight } = this;
     this.#a.phase("working");
     try {
-      await this.#a.client().answer(flight.card ?? "", { choice: "deny" });
+      await this.#a.client().answer(flight.card ?? "", { choice: flight.kind === "settle" ? flight.text : "deny" });
       flight.started = true;
     } catch (cause) {
       if (!mine()) return;
-      if (toApiError(cause).code !== "conflict") return this.#go();
+      const { code, message } = toApiError(cause);
+      if (code !== "conflict") return flight.kind === "settle" ? this.#end("failed", message) : this.#go();
       // It is closed: by an earlier page that went before it knew, or by its time.
     }
     if (!mine()) return;
@@ -247,7 +251,7 @@ export class Delivery {
   /** There is nothing to resume by: Parley's own API is not reachable from this page, or does not know the session. */
   #without(): void {
     this.#unfollow();
-    if (!this.flight.started) return void this.#again(); // a confirmation counts once, so it may be sent again, too
+    if (!this.flight.started && this.flight.kind !== "settle") return void this.#again(); // a confirmation counts once, so it may be sent again, too
     if (this.flight.kind === "confirm") this.#a.settle("unknown", "The connection was lost after you confirmed.");
     this.#end("cut", "The connection was lost before the answer was complete.");
   }
@@ -265,7 +269,7 @@ export class Delivery {
     }
     if (!s || !this.#isOurs(s, asked !== undefined)) return this.#without();
     flight.started = true;
-    if (asked && flight.kind === "confirm") a.settle(asked.state);
+    if (asked && flight.kind === "confirm") a.settle(asked.state, asked.note, asked.asks);
     const actions = s.actions.slice(a.earlier());
     const unsaid = s.text === "" && (s.state === "working" || s.state === "cut");
     a.change({ text: unsaid ? (a.answer()?.text ?? "") : s.text, ...(actions.length > 0 && { actions }), session: a.session() });
@@ -293,7 +297,7 @@ export class Delivery {
     const { flight } = this;
     if (!s) return false;
     if (flight.kind === "confirm") return confirmed;
-    if (flight.kind === "cancel") return true;
+    if (flight.kind === "cancel" || flight.kind === "settle") return true;
     if (s.question !== flight.text) return false;
     return flight.started || s.state === "working" || s.state === "waiting" || s.state === "cut" || s.askedAt >= flight.sentAt - about;
   }

@@ -4,10 +4,10 @@ import { messagesOf, most, type Message } from "./message.ts";
 
 /** What is under way, so that the next page can go on with it. */
 export interface Flight {
-  kind: "message" | "confirm" | "cancel";
-  /** The text on the wire. */
+  kind: "message" | "confirm" | "cancel" | "settle";
+  /** The text on the wire; of a settle what became of the write. */
   text: string;
-  /** Of a cancel: the confirmation that it declines. */
+  /** Of a cancel: the confirmation that it declines. Of a settle: the question that it answers. */
   card?: string;
   /** The message that the answer goes into. */
   answer: string;
@@ -93,6 +93,6 @@ export class Keep {
 function flightOf(f: unknown): Flight | undefined {
   if (typeof f !== "object" || f === null) return undefined;
   const { kind, text, card, answer, sentAt, sent, started } = f as Record<string, unknown>;
-  if ((kind !== "message" && kind !== "confirm" && kind !== "cancel") || typeof text !== "string" || typeof answer !== "string") return undefined;
+  if ((kind !== "message" && kind !== "confirm" && kind !== "cancel" && kind !== "settle") || typeof text !== "string" || typeof answer !== "string") return undefined;
   return { kind, text, answer, ...(typeof card === "string" && { card }), sentAt: typeof sentAt === "number" ? sentAt : 0, sent: sent === true, started: started === true };
 }

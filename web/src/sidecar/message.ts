@@ -77,7 +77,7 @@ function actionFrom(a: unknown): Action[] {
 
 function cardFrom(c: unknown): Card | undefined {
   if (typeof c !== "object" || c === null) return undefined;
-  const { id, title, summary, method, path, body, state, note, expires } = c as Record<string, unknown>;
+  const { id, title, summary, method, path, body, state, note, expires, asks } = c as Record<string, unknown>;
   if (typeof id !== "string" || typeof method !== "string" || typeof path !== "string") return undefined;
   const say = (v: unknown): string => (typeof v === "string" ? v : "");
   return {
@@ -90,6 +90,7 @@ function cardFrom(c: unknown): Card | undefined {
     state: states.includes(state as string) ? (state as CardState) : "unknown",
     ...(typeof note === "string" && { note }),
     ...(typeof expires === "number" && { expires }),
+    ...(typeof asks === "string" && { asks }),
   };
 }
 

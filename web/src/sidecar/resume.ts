@@ -4,9 +4,9 @@ import { toApiError, type Client } from "../api/client.ts";
 import type { Interaction, StepView } from "../api/types.gen.ts";
 import { exchangesOf, inOrder, type Exchange } from "../session/exchange.ts";
 import { advance, beginAt, type SessionView } from "../session/live.ts";
-import type { Asked } from "../session/records.ts";
+import { isWaiting, type Asked } from "../session/records.ts";
 import { watch, type Schedule } from "../session/session.ts";
-import { proposalOf, rawOf, type Card } from "./card.ts";
+import { proposalOf, rawOf, saidOf, type Card, type Outcome } from "./card.ts";
 import type { Action } from "./message.ts";
 
 /** How a turn is, as far as a panel needs it. */
@@ -20,7 +20,7 @@ export interface Seen {
   state: "working" | "waiting" | "done" | "failed" | "stopped" | "cut";
   error?: string;
   /** The confirmations of the turn, by id. */
-  cards: ReadonlyMap<string, { card: Card; state: Card["state"]; note?: string }>;
+  cards: ReadonlyMap<string, { card: Card; state: Card["state"]; note?: string; asks?: string }>;
   /** The last one, if the turn waits for it. */
   open?: string;
   /** The turn waits for the user's token: it has ended, or the server was started again and has forgotten it. */
@@ -79,22 +79,29 @@ export function isFinal(cause: unknown): boolean {
 export function seenOf(x: Exchange): Seen {
   const steps = inOrder(x.steps);
   // Whether these calls were made is asked of a person.
-  const unknown = new Set(x.asked.filter((a) => a.interaction.kind === "unknown").map((a) => a.interaction.call ?? ""));
+  const unknown = new Map(x.asked.filter((a) => a.interaction.kind === "unknown").map((a) => [a.interaction.call ?? "", a]));
   const cards = new Map(x.asked.filter((a) => a.interaction.kind === "confirmation").map((a) => [a.interaction.id, settled(a, steps, unknown)]));
   const open = [...cards].findLast(([, c]) => c.state === "open")?.[0];
   const login = waitsFor(x, "credential");
+  const doubt = open === undefined ? waitsFor(x, "unknown") : undefined;
   return {
     turn: x.id,
     question: x.question,
     askedAt: Date.parse(x.askedAt ?? "") || 0,
-    text: x.answer,
+    text: doubt && x.answer === "" ? doubtOf(doubt) : x.answer,
     actions: actionsOf(steps),
     cards,
     ...(open && { open }),
     ...(login && { login: { interaction: login.id, names: login.credentials ?? [] } }),
-    ...stateOf(x, open !== undefined, login !== undefined),
+    ...(doubt && !login ? { state: "done" as const } : stateOf(x, open !== undefined, login !== undefined)),
   };
 }
+
+/** As the wire says it. */
+const doubtOf = (i: Interaction): string => {
+  const what = proposalOf(JSON.stringify(i.input ?? null));
+  return `It is not known whether ${what ? `${what.method} ${what.path}` : "a change"} was carried out: the answer was lost. Nothing is sent again by itself. Look at the data, and say how to go on.`;
+};
 
 const waitsFor = (x: Exchange, kind: Interaction["kind"]): Interaction | undefined =>
   x.standing === "waiting" ? x.asked.findLast((a) => a.interaction.kind === kind && !a.answer && a.expired === undefined)?.interaction : undefined;
@@ -141,7 +148,7 @@ function labelOf(s: Pick<StepView, "tool" | "input">): Pick<Action, "label" | "c
 }
 
 /** A confirmation and what became of it. */
-function settled(a: Asked, steps: readonly StepView[], unknown: ReadonlySet<string>): { card: Card; state: Card["state"]; note?: string } {
+function settled(a: Asked, steps: readonly StepView[], unknown: ReadonlyMap<string, Asked>): { card: Card; state: Card["state"]; note?: string; asks?: string } {
   const { interaction } = a;
   const expires = Date.parse(interaction.expires_at ?? "");
   const card: Card = {
@@ -155,9 +162,14 @@ function settled(a: Asked, steps: readonly StepView[], unknown: ReadonlySet<stri
   if (a.expired !== undefined) return { card, state: "expired" };
   if (!a.answer) return { card, state: "open" };
   if (a.answer.choice !== "allow") return { card, state: "cancelled" };
-  if (outcome === undefined) return { card, state: unknown.has(interaction.call ?? "") ? "unknown" : "sent" };
+  const doubt = unknown.get(interaction.call ?? "");
+  if (outcome === "unknown" || (outcome === undefined && doubt)) {
+    const said = saidOf[doubt?.answer?.choice as Outcome];
+    return { card, state: "unknown", ...(said && { note: said }), ...(doubt && isWaiting(doubt) && { asks: doubt.interaction.id }) };
+  }
+  if (outcome === undefined) return { card, state: "sent" };
   if (outcome === "ok") return { card, state: "done" };
-  return { card, state: outcome === "error" ? "failed" : outcome === "unknown" ? "unknown" : "refused" };
+  return { card, state: outcome === "error" ? "failed" : "refused" };
 }
 
 /** A card as the server has written it: JSON that was parsed here is not always what was there. */

@@ -3,7 +3,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-import { inLines, visible, type Card as It, type CardState } from "../card.ts";
+import { inLines, visible, type Card as It, type CardState, type Outcome } from "../card.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
 const states: Record<Exclude<CardState, "open">, { icon: IconName; text: string }> = {
@@ -16,7 +16,14 @@ const states: Record<Exclude<CardState, "open">, { icon: IconName; text: string 
   cancelled: { icon: "minus", text: "Cancelled: nothing was sent" },
 };
 
-export function Card({ card, onConfirm, onCancel }: { card: It; onConfirm: (id: string) => void; onCancel: (id: string) => void }) {
+interface Props {
+  card: It;
+  onConfirm: (id: string) => void;
+  onCancel: (id: string) => void;
+  onSettle: (id: string, outcome: Outcome) => void;
+}
+
+export function Card({ card, onConfirm, onCancel, onSettle }: Props) {
   const id = `card-${card.id.replace(/[^\w-]/g, "_")}`;
   const open = card.state === "open";
   const is = card.state === "open" ? undefined : states[card.state];
@@ -62,6 +69,16 @@ export function Card({ card, onConfirm, onCancel }: { card: It; onConfirm: (id: 
             {card.note && <small>{card.note}</small>}
           </span>
         </p>
+      )}
+      {card.state === "unknown" && card.asks !== undefined && (
+        <div class="buttons">
+          <button type="button" class="plain" onClick={() => onSettle(card.id, "did_not")}>
+            It was not done
+          </button>
+          <button type="button" class="plain" onClick={() => onSettle(card.id, "happened")}>
+            It was done
+          </button>
+        </div>
       )}
     </section>
   );

@@ -89,7 +89,7 @@ const Answer = memo(function Answer({ m, chat, phase, last }: { m: Message; chat
       <span class="unseen">Assistant: </span>
       {m.actions && m.actions.length > 0 && <Actions list={m.actions} open={m.state === "working"} />}
       {text !== "" && <Markdown text={text} streaming={m.state === "working"} />}
-      {m.card && <Card card={m.card} onConfirm={(id) => chat.confirm(id)} onCancel={(id) => chat.cancel(id)} />}
+      {m.card && <Card card={m.card} onConfirm={(id) => chat.confirm(id)} onCancel={(id) => chat.cancel(id)} onSettle={(id, outcome) => chat.settle(id, outcome)} />}
       {status !== "" && (
         <p class={phase === "reconnecting" ? "status lost" : "status"}>
           <span class="spinner" aria-hidden="true" />
