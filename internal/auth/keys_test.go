@@ -381,18 +381,7 @@ func TestKeys_with_scopes_and_an_end(t *testing.T) {
 			t.Errorf("%s: %+v", method, s)
 		}
 	}
-	used := func() time.Time {
-		t.Helper()
-		again, err := auth.OpenKeys(file, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := again.List()
-		if err != nil || len(list) != 1 {
-			t.Fatalf("%+v, %v", list, err)
-		}
-		return list[0].Used
-	}
+	used := func() time.Time { t.Helper(); return lastUse(t, file) }
 	if err := keys.Note(); err != nil || !used().Equal(now) {
 		t.Errorf("used at %s, %v", used(), err)
 	}
@@ -420,6 +409,20 @@ func TestKeys_with_scopes_and_an_end(t *testing.T) {
 	}
 }
 
+// lastUse is when the only key of a file was last used, as the file says.
+func lastUse(t *testing.T, file string) time.Time {
+	t.Helper()
+	keys, err := auth.OpenKeys(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := keys.List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	return list[0].Used
+}
+
 // TestKeys_used_is_stored_later: the last use of a key that could not be stored is stored when that is
 // possible again, though nobody has used the key since.
 func TestKeys_used_is_stored_later(t *testing.T) {
@@ -445,26 +448,14 @@ func TestKeys_used_is_stored_later(t *testing.T) {
 		}
 		go keys.Watch(ctx, time.Second)
 		time.Sleep(2*time.Minute + time.Second/2) // fake
-		used := func() time.Time {
-			t.Helper()
-			again, err := auth.OpenKeys(file, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := again.List()
-			if err != nil || len(list) != 1 {
-				t.Fatalf("%+v, %v", list, err)
-			}
-			return list[0].Used
-		}
-		if !used().IsZero() {
+		if !lastUse(t, file).IsZero() {
 			t.Error("it was stored")
 		}
 		if err := os.Remove(lock); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		if used().IsZero() {
+		if lastUse(t, file).IsZero() {
 			t.Error("it was not stored later")
 		}
 		cancel()

@@ -210,8 +210,8 @@ const strip = 64
 
 // scaled returns an image in another size. The scaler averages what becomes one pixel, and needs 32
 // bytes of memory for each pixel of an image as wide as the result and as high as the original: often
-// more than the image itself. So the width comes first and then the height, each in strips, which
-// gives the same pixels.
+// more than the image itself. So the width comes first and then the height, each in strips; but for
+// rounding it is the same.
 func scaled(img image.Image, width, height int) *image.RGBA {
 	b := img.Bounds()
 	narrow := image.NewRGBA(image.Rect(0, 0, width, b.Dy()))
