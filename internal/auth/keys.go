@@ -161,13 +161,19 @@ func (k *Keys) List() ([]Key, error) {
 }
 
 // Watch reads the file again at this interval until ctx ends, so that streams under a
-// revoked key end even when no request comes.
+// revoked key end even when no request comes. It stores the last uses, at the end, too.
 func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			k.mu.Lock()
+			due := k.dirty
+			k.mu.Unlock()
+			if due {
+				_ = k.Note() // nothing is lost but the time of a use
+			}
 			return
 		case <-tick.C:
 			k.mu.Lock()

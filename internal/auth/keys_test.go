@@ -424,7 +424,7 @@ func lastUse(t *testing.T, file string) time.Time {
 }
 
 // TestKeys_used_is_stored_later: the last use of a key that could not be stored is stored when that is
-// possible again, though nobody has used the key since.
+// possible again, though nobody has used the key since, and one just before the server stops.
 func TestKeys_used_is_stored_later(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -458,8 +458,15 @@ func TestKeys_used_is_stored_later(t *testing.T) {
 		if lastUse(t, file).IsZero() {
 			t.Error("it was not stored later")
 		}
+		if _, ok, err := keys.Verify(t.Context(), secret); !ok || err != nil {
+			t.Fatalf("%v, %v", ok, err)
+		}
+		last := time.Now()
 		cancel()
 		synctest.Wait()
+		if at := lastUse(t, file); !at.Equal(last.Truncate(time.Millisecond)) {
+			t.Errorf("the use before the server stopped is stored as %s, want %s", at, last)
+		}
 	})
 }
 
