@@ -52,7 +52,11 @@ func (a access) whose(ctx context.Context, r *http.Request, token, org string) (
 			return p, nil
 		}
 	}
-	return none, parley.Errorf(parley.CodeUnauthenticated, "Your login has expired, or is not accepted. Log in again.")
+	return none, refused()
+}
+
+func refused() error {
+	return parley.Errorf(parley.CodeUnauthenticated, "Your login has expired, or is not accepted. Log in again.")
 }
 
 // apiOf returns the API of an app's tools; nil: it has none.

@@ -38,7 +38,7 @@ func mount(m app.Mux, d app.Deps) {
 	}
 	m.Unlock(Path)
 	m.Handle(http.MethodGet+" "+Path, Socket(o))
-	c := Conversations{Store: conversations.New(d.Tables, nil), Principal: d.Principal, Fail: d.Fail, Limits: d.Limits}
+	c := Conversations{Store: conversations.New(d.Tables, nil), Principal: d.Principal, Fail: d.Fail, Limits: d.Limits, Named: api != nil && api.Identities() != nil}
 	m.Handle(http.MethodGet+" "+ConversationsPath, route(c.List))
 	m.Handle(http.MethodPost+" "+ConversationsPath, route(c.Create))
 	m.Handle(http.MethodGet+" "+ConversationsPath+"/{id}", route(c.Get))

@@ -29,6 +29,7 @@ type Conversations struct {
 	Store     *conversations.Store
 	Principal func(ctx context.Context) (parley.Principal, error)
 	Fail      func(w http.ResponseWriter, err error)
+	Named     bool // the app's API says whose tokens are
 	wire.Limits
 }
 
@@ -126,6 +127,11 @@ func (c Conversations) Delete(w http.ResponseWriter, r *http.Request) {
 
 func (c Conversations) serve(w http.ResponseWriter, r *http.Request, do func(p parley.Principal) error) {
 	p, err := c.Principal(r.Context())
+	// A server without a login takes a token that nobody knows for one that is meant for another server.
+	// Here it is of somebody whose login has ended.
+	if err == nil && c.Named && p == parley.Local && r.Header.Get("Authorization") != "" {
+		err = refused()
+	}
 	if err == nil {
 		err = do(p)
 	}

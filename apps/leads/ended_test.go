@@ -25,6 +25,13 @@ func TestLeadsProcess_login_that_has_ended(t *testing.T) {
 	if f := b.ask("CONFIRM_ACTION: " + want.ID); f.Type != "error" || !strings.Contains(f.Message, "Log in again") {
 		t.Errorf("the token still counts: got %+v", b.frames)
 	}
+	// The page is told, too, by the request with which it finds out: nobody's conversations are not theirs.
+	if status, body := o.native(token, http.MethodGet, "/api/chat/conversations", ""); status != http.StatusUnauthorized || !strings.Contains(body, "Log in again") {
+		t.Errorf("got %d %s", status, body)
+	}
+	if status, body := o.native(other, http.MethodGet, "/api/chat/conversations", ""); status != http.StatusOK {
+		t.Errorf("got %d %s", status, body)
+	}
 	b.token = other
 	if f := b.ask("CONFIRM_ACTION: " + want.ID); f.Type != "turn.completed" || !strings.Contains(f.Text, "Ida Holm") {
 		t.Errorf("got %+v", b.frames)

@@ -184,6 +184,30 @@ describe.runIf(!process.env["PARLEY_URL"])("the sidecar on the CRM's page", () =
     await b.close();
   });
 
+  test("a login that ends before a write is confirmed is renewed, and the write is made once", async () => {
+    const b = await startBrowser(desktop, { reducedMotion: true });
+    const page = await desk(b);
+    const before = (await api(page, "/leads")).total;
+    await page.evaluate(async () => {
+      const login = async () => {
+        const r = await fetch("/api/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ email: "mara@fieldnote.example", password: "demo" }) });
+        return (await r.json()).token as string;
+      };
+      const token = await login();
+      (window as unknown as { logOut: () => Promise<unknown> }).logOut = () => fetch("/api/logout", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+      (window.ParleySidecar as Sidecar).configure({ getToken: login, token });
+    });
+    await ask(page, "Create a lead for Nils Aas at Severn Water Works.");
+    await panel(page).getByRole("button", { name: "Confirm" }).waitFor();
+    await page.evaluate(() => (window as unknown as { logOut: () => Promise<unknown> }).logOut());
+    await panel(page).getByRole("button", { name: "Confirm" }).click();
+    await panel(page).getByText("Done", { exact: true }).waitFor();
+    await idle(page);
+    expect(await last(page).getAttribute("data-state")).toBe("done");
+    expect((await api(page, "/leads")).total).toBe(before + 1);
+    await b.close();
+  });
+
   test.each([
     [phone, "light"],
     [phone, "dark"],
