@@ -139,6 +139,10 @@ func noAction() error {
 	return parley.Errorf(parley.CodeNotFound, "There is no such action waiting in this conversation. Nothing was sent.")
 }
 
+func noLonger() error {
+	return parley.Errorf(parley.CodeConflict, "This action is no longer waiting: it was declined, or not confirmed in time. Nothing was sent.")
+}
+
 // session finds the session that a client names, or makes one. Another person's is like one that does
 // not exist. Without make there may be none.
 func (h *handler) session(ctx context.Context, p parley.Principal, id parley.SessionID, make bool) (s parley.SessionInfo, err error) {
@@ -249,13 +253,16 @@ func (h *handler) confirm(ctx context.Context, c chat, id parley.InteractionID) 
 	case err != nil || row.Session != c.s.ID || row.Kind != parley.KindConfirmation:
 		return j, noAction()
 	case !row.Open && (row.Answer == nil || row.Answer.Choice != parley.ChoiceAllow):
-		return j, parley.Errorf(parley.CodeConflict, "This action is no longer waiting: it was declined, or not confirmed in time. Nothing was sent.")
+		return j, noLonger()
 	case !row.Open && (c.s.Turn == nil || c.s.Turn.ID != row.Turn):
 		return j, parley.Errorf(parley.CodeConflict, "This action was confirmed already. It is carried out once, and was not sent again.")
 	}
 	answered, err := h.o.Engine.Answer(ctx, c.p, id, parley.AnswerInteraction{
 		Answer: parley.Answer{Choice: parley.ChoiceAllow}, Credentials: c.given, Client: wireName,
 	})
+	if parley.CodeOf(err) == parley.CodeConflict {
+		return j, noLonger() // it was declined meanwhile
+	}
 	if err != nil {
 		return j, err
 	}

@@ -222,6 +222,57 @@ func TestSocket_sessions(t *testing.T) {
 	}
 }
 
+// declining is an engine in which an action is declined while somebody confirms it.
+type declining struct{ leads.Engine }
+
+func (d declining) Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error) {
+	row, err := d.Engine.Interaction(ctx, p, id)
+	if err == nil && row.Open {
+		_, err = d.Answer(ctx, p, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}})
+	}
+	row.Kind = parley.KindConfirmation // the tool of this test asks for a permission
+	return row, err
+}
+
+// TestSocket_declinedMeanwhile: who confirms an action while it is declined elsewhere is told so in the
+// words of this wire, without ids.
+func TestSocket_declinedMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := enginetest.New(t, func(_ context.Context, q seam.Request, say func(string)) (seam.Reply, error) {
+		if len(enginetest.Results(q)) > 0 {
+			say("declined")
+			return seam.Reply{}, nil
+		}
+		return seam.Reply{Parts: []parley.Part{enginetest.Call("mail", map[string]string{"text": "hi"})}}, nil
+	}, enginetest.App(func(a *parley.App) {
+		a.Busy = parley.BusySteer
+		a.Policy = parley.Policy{Rules: []parley.Rule{{Verdict: parley.Ask, Effect: parley.EffectWrite}}}
+	}))
+	t.Cleanup(r.Close)
+	srv := httptest.NewServer(leads.Socket(leads.Options{
+		App: "test", Engine: declining{r.Engine}, Follow: r.Reader.Follow, Read: r.Reader.Read, Fail: api.WriteError,
+		Whose: func(context.Context, *http.Request, string, string) (parley.Principal, error) {
+			return parley.Principal{User: "ann"}, nil
+		},
+	}))
+	t.Cleanup(srv.Close)
+	b := &browser{t: t, conn: dial(t, "ws"+strings.TrimPrefix(srv.URL, "http")), token: "token-a"}
+	if f := b.ask("mail it"); f.Type != "turn.completed" {
+		t.Fatalf("got %+v", b.frames)
+	}
+	var id parley.InteractionID
+	for _, e := range r.Log(parley.SessionID(b.session)) {
+		if p, err := e.Payload(); err == nil {
+			if in, ok := p.(parley.InteractionOpened); ok {
+				id = in.Interaction.ID
+			}
+		}
+	}
+	if f := b.ask("CONFIRM_ACTION: " + string(id)); f.Type != "error" || f.Message != "This action is no longer waiting: it was declined, or not confirmed in time. Nothing was sent." {
+		t.Errorf("got %+v", f)
+	}
+}
+
 // TestSocket_steers: a chat that comes while a turn works joins it, and is answered with it.
 func TestSocket_steers(t *testing.T) {
 	t.Parallel()
