@@ -171,8 +171,10 @@ func (k *keySet) get(ctx context.Context, kid, alg string) ([]jose.JSONWebKey, e
 				return nil, context.Cause(ctx)
 			}
 		case !usable && cause != nil:
-			return nil, parley.Errorf(parley.CodeUnavailable, "the issuer %s cannot be asked for its keys since %s: %w", k.name, down.UTC().Format(time.RFC3339), cause).
-				WithHint("try again later; `parley doctor` checks the issuer").WithRetry(retryEvery)
+			// Strangers get this answer, too: the cause has addresses that are not theirs to know. The log has it.
+			e := parley.Errorf(parley.CodeUnavailable, "the issuer %s cannot be asked for its keys since %s", k.name, down.UTC().Format(time.RFC3339))
+			e.Err = cause
+			return nil, e.WithHint("try again later; `parley doctor` checks the issuer").WithRetry(retryEvery)
 		case !usable:
 			return nil, parley.Errorf(parley.CodeUnavailable, "the keys of the issuer %s are being fetched", k.name).WithRetry(retryEvery)
 		}

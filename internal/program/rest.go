@@ -32,6 +32,9 @@ func newREST(d app.ToolDeps) (app.Service, error) {
 		if err != nil {
 			wrong = append(wrong, err)
 		}
+		if who != nil {
+			who.Logger = d.Logger
+		}
 		o.Identities = who
 	}
 	tools, err := resttool.New(o)

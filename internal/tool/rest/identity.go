@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,10 +70,14 @@ type Identities struct {
 	end   context.CancelFunc
 	work  sync.WaitGroup
 
+	// Logger is told when the API cannot be asked, and when it can be again. Nil: nobody is.
+	Logger *slog.Logger
+
 	mu      sync.Mutex
 	known   map[[32]byte]*told
 	waiting int
 	closed  bool
+	down    bool // the last request had no answer
 }
 
 // told is what an API said of a token. It may be asked for at the moment.
@@ -206,6 +211,7 @@ func (d *Identities) ask(ctx context.Context, key [32]byte, t *told, token strin
 	case d.slots <- struct{}{}:
 		t.person, t.ok, t.err = d.asked(ctx, token)
 		<-d.slots
+		d.note(t.err)
 	case <-ctx.Done():
 		t.err = tooMany()
 	}
@@ -223,13 +229,31 @@ func (d *Identities) ask(ctx context.Context, key [32]byte, t *told, token strin
 	close(t.ready)
 }
 
+// note logs the beginning and the end of an outage.
+func (d *Identities) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.down
+	d.down = err != nil
+	switch {
+	case d.Logger == nil || was == d.down || d.closed:
+	case was:
+		d.Logger.Info("the API says again whose tokens are", "url", d.at)
+	default:
+		d.Logger.Warn("the API does not say whose tokens are, so nobody can use one", "url", d.at, "err", errors.Unwrap(err))
+	}
+}
+
 func tooMany() error {
 	return parley.Errorf(parley.CodeUnavailable, "too many tokens are being checked at once").WithHint("try again in a moment").WithRetry(5 * time.Second)
 }
 
 func (d *Identities) asked(ctx context.Context, token string) (p Person, ok bool, err error) {
 	unknown := func(err error) (Person, bool, error) {
-		return Person{}, false, parley.Errorf(parley.CodeUnavailable, "the API does not say whose the token is: %w", err).WithHint("try again in a moment").WithRetry(5 * time.Second)
+		// Strangers get this answer, too: the cause has addresses that are not theirs to know. The log has it.
+		e := parley.Errorf(parley.CodeUnavailable, "the API does not say whose the token is")
+		e.Err = err
+		return Person{}, false, e.WithHint("try again in a moment").WithRetry(5 * time.Second)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.at, http.NoBody)
 	if err != nil {

@@ -1,11 +1,13 @@
 package rest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -384,6 +386,37 @@ func TestIdentityAnswers(t *testing.T) {
 	}
 	if p, ok, err := ids.Whose(t.Context(), "number"); !ok || p.User != "7" || err != nil {
 		t.Errorf("%+v %v %v", p, ok, err)
+	}
+}
+
+// TestIdentityOutage: an API that cannot be asked is in the log, once, and not in what strangers are told.
+func TestIdentityOutage(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	ids, err := rest.NewIdentities(a.URL+"/internal/me", nil, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ids.Close()
+	var log bytes.Buffer
+	ids.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	host := strings.TrimPrefix(a.URL, "http://")
+	a.then = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for i := range 3 {
+		_, ok, err := ids.Whose(t.Context(), fmt.Sprint("stranger-", i))
+		if said := fmt.Sprintf("%+v", parley.Info(err)); ok || parley.CodeOf(err) != parley.CodeUnavailable || strings.Contains(said, host) {
+			t.Errorf("got %v, %s", ok, said)
+		}
+	}
+	a.then = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) }
+	for i := range 2 {
+		if _, ok, err := ids.Whose(t.Context(), fmt.Sprint("number-", i)); !ok || err != nil {
+			t.Errorf("%v %v", ok, err)
+		}
+	}
+	said := log.String()
+	if strings.Count(said, "does not say whose") != 1 || strings.Count(said, "says again") != 1 || !strings.Contains(said, host) || strings.Contains(said, "stranger-") {
+		t.Errorf("got\n%s", said)
 	}
 }
 
