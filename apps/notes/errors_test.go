@@ -30,7 +30,8 @@ func TestNotesProcess_errors(t *testing.T) {
 		"no person":          {"POST", notes.ClearPath, key, "session_id=a", 400, true},
 		"an account":         {"PUT", notes.AccountPath, key, "", 405, true},
 		"no key elsewhere":   {"GET", "/v1/sessions", "", "", 401, false},
-		"nothing there":      {"GET", notes.ChatPath + "/x", key, "", 404, false},
+		"nothing there":      {"GET", notes.ChatPath + "/x", key, "", 404, true},
+		"nothing elsewhere":  {"GET", "/v2", key, "", 404, false},
 	} {
 		req, err := http.NewRequest(c.method, d.url+c.path, strings.NewReader(c.body))
 		if err != nil {

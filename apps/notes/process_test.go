@@ -20,6 +20,7 @@ import (
 	"github.com/parley-server/parley/apps"
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/apps/leads"
 	"github.com/parley-server/parley/apps/notes"
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 	"github.com/parley-server/parley/server"
@@ -28,7 +29,7 @@ import (
 // TestMain is the program itself where a test starts it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv("NOTES_TEST_AS_PROGRAM") == "1" {
-		server.Main(server.App(apps.FS()), chaos.App(), home.App(), notes.App())
+		server.Main(server.App(apps.FS()), chaos.App(), home.App(), leads.App(), notes.App())
 		return
 	}
 	os.Exit(m.Run())
@@ -65,7 +66,7 @@ func startDemo(t *testing.T, store, settings string, env ...string) *demo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.process = exec.Command(self, "demo", "--config", file, "--data", d.data, "--store", store, "--addr", "127.0.0.1:0")
+	d.process = exec.Command(self, "demo", "--crm-addr", "127.0.0.1:0", "--config", file, "--data", d.data, "--store", store, "--addr", "127.0.0.1:0")
 	d.process.Env = []string{"NOTES_TEST_AS_PROGRAM=1", "PARLEY_SCRIPTED_PACE=1ms", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	d.process.Env = append(d.process.Env, env...)
 	out, err := d.process.StdoutPipe()

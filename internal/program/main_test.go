@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,6 +108,9 @@ func (p *program) serve(args ...string) *server {
 	p.t.Helper()
 	if len(args) == 0 {
 		args = []string{"serve"}
+	}
+	if args[0] == "demo" && !slices.Contains(args, "--crm-addr") {
+		args = append(args, "--crm-addr", "127.0.0.1:0")
 	}
 	cmd := p.command(append(args, "--addr", "127.0.0.1:0")...)
 	s := &server{cmd: cmd, out: &bytes.Buffer{}, errs: &bytes.Buffer{}, done: make(chan error, 1)}

@@ -30,7 +30,7 @@ export async function startServer(options: { data?: string; addr?: string; pace?
   if (!existsSync(binary)) throw new Error(`${binary} is missing: run make build, or name a server by PARLEY_URL`);
   const mine = options.data === undefined;
   const data = options.data ?? temporary();
-  const args = [...(options.apps ? ["serve", "--apps", options.apps] : ["demo", "--allow", "light.turn_on,light.turn_off,switch.turn_off"]), ...(options.own ? ["--apps", options.own] : []), ...(options.login ? ["--login"] : []), ...(options.crm ? ["--crm-addr", options.crm] : []), "--addr", options.addr ?? "127.0.0.1:0", "--data", data];
+  const args = [...(options.apps ? ["serve", "--apps", options.apps] : ["demo", "--crm-addr", options.crm ?? "127.0.0.1:0", "--allow", "light.turn_on,light.turn_off,switch.turn_off"]), ...(options.own ? ["--apps", options.own] : []), ...(options.login ? ["--login"] : []), "--addr", options.addr ?? "127.0.0.1:0", "--data", data];
   const env = { ...process.env, ...(options.pace && { PARLEY_SCRIPTED_PACE: options.pace }) };
   const process_ = spawn(binary, args, { env, stdio: ["ignore", "pipe", "pipe"], timeout: life, killSignal: "SIGKILL" });
   const ended = new Promise<void>((done) => process_.once("exit", () => done()));
