@@ -464,6 +464,27 @@ describe("a connection that is lost", () => {
     expect(server.heard.length).toBe(1);
   });
 
+  test("a token that has ended meanwhile is replaced, also where the log only says that there is nothing", async () => {
+    const { session, turn: t } = logged("How many?");
+    server.answer = (s) => s.says({ type: "session.id", sessionId: session }, { type: "turn.started" });
+    const chat = open();
+    chat.send("How many?");
+    await until(() => shown(chat)[1], "working: ");
+    tokens.from((why) => (why === "refused" ? "token-two" : null));
+    server.refused.add("token-one");
+    const { fetch } = server.parley;
+    Object.assign(server.parley, {
+      fetch: ((input, init) => {
+        const own = new Headers(init?.headers).get("Authorization") === "Bearer token-two";
+        return own ? fetch(input, init) : Promise.resolve(Response.json({ error: { code: "not_found", message: "there is no such session" } }, { status: 404 }));
+      }) satisfies Fetch,
+    });
+    server.socket.cut();
+    server.parley.answer(session, t, ["Forty-two."]);
+    await until(() => shown(chat), ["> How many?", "done: Forty-two."]);
+    expect(server.heard.length).toBe(1);
+  });
+
   test("where there is no log to look into, the answer is marked as cut", async () => {
     server.parley.intercept = () => new Response("<h1>Not here</h1>", { status: 404 });
     server.answer = (s) => s.says({ type: "session.id", sessionId: "S1" }, { type: "turn.started" });

@@ -232,7 +232,7 @@ export class Delivery {
         const client = a.client();
         const told = {
           seen: (s: Seen | undefined) => mine() && this.#saw(client, s),
-          refused: () => mine() && this.#without(),
+          refused: () => mine() && void this.#gone(),
           waiting: (now: boolean) => mine() && a.phase(now ? "reconnecting" : "working"),
         };
         const following = await followLast(client, a.session(), told, a.schedule);
@@ -242,10 +242,23 @@ export class Delivery {
       } catch (cause) {
         if (!mine()) return;
         if (cause instanceof NoToken) return this.#end("failed", cause.message);
-        if (isFinal(cause)) return this.#without();
+        if (isFinal(cause)) return this.#gone();
         await this.#wait(failures);
       }
     }
+  }
+
+  /** The session is not there. A server that asks nobody for a login says so, too, when it is the token that has ended. */
+  async #gone(): Promise<void> {
+    const mine = this.#fresh();
+    this.#unfollow();
+    if (!this.#renewed) {
+      this.#renewed = true;
+      const renewed = await this.#a.renewed();
+      if (!mine()) return;
+      if (renewed) return this.#resume();
+    }
+    this.#without();
   }
 
   /** There is nothing to resume by: Parley's own API is not reachable from this page, or does not know the session. */
