@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// maxSignIns limits the sign-ins of all users, about 600 bytes each, and maxOfUser those
-	// of one. The longest unused ends when there is one more.
-	maxSignIns, maxOfUser = 10_000, 50
+	// maxSignIns limits the sign-ins of all users, and maxOfUser those of one. The longest unused
+	// ends when there is one more, or when the organisations that their tokens name take more than
+	// maxOrgBytes, or maxOrgBytesOfUser. The rest of a sign-in is about 600 bytes.
+	maxSignIns, maxOfUser          = 10_000, 50
+	maxOrgBytes, maxOrgBytesOfUser = 16 << 20, 256 << 10
 	// usedEvery is how precisely the last use is stored.
 	usedEvery = time.Minute
 	// DefaultIdle and DefaultMax are how long a sign-in lasts unused, and at most.
@@ -153,23 +155,30 @@ func (s *SignIns) Begin(who Identity, browser, old string) (cookie string, err e
 	if had != nil {
 		had.end(errSignedOut)
 	}
-	s.trim(func(o *signedIn) bool { return o.User == h.User && o.Org == h.Org }, maxOfUser)
-	s.trim(func(*signedIn) bool { return true }, maxSignIns)
+	s.trim(func(o *signedIn) bool { return o.User == h.User && o.Org == h.Org }, maxOfUser, maxOrgBytesOfUser)
+	s.trim(func(*signedIn) bool { return true }, maxSignIns, maxOrgBytes)
 	return cookie, nil
 }
 
-// trim ends the longest unused of some sign-ins until there are at most n. The next save stores it.
-func (s *SignIns) trim(which func(*signedIn) bool, n int) {
+// trim ends the longest unused of some sign-ins until there are at most n, with at most so many bytes
+// of organisations. The next save stores it.
+func (s *SignIns) trim(which func(*signedIn) bool, n, bytes int) {
 	var list []*signedIn
 	for _, h := range s.by {
 		if which(h) {
 			list = append(list, h)
 		}
 	}
-	slices.SortFunc(list, func(a, b *signedIn) int { return a.Used.Compare(b.Used) })
-	for _, h := range list[:max(0, len(list)-n)] {
-		s.drop(h, errSignedOut)
-		s.dirty = true
+	slices.SortFunc(list, func(a, b *signedIn) int { return b.Used.Compare(a.Used) })
+	for _, h := range list {
+		n--
+		for _, o := range h.Orgs {
+			bytes -= len(o)
+		}
+		if n < 0 || bytes < 0 {
+			s.drop(h, errSignedOut)
+			s.dirty = true
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,23 @@ func TestSignIns_of_one_user_are_limited(t *testing.T) {
 	}
 	if n := len(b.s.Of(parley.Principal{User: "acme:ana"})); n != 0 {
 		t.Errorf("outside of the organisation she has %d", n)
+	}
+	// Those whose tokens name many organisations are fewer.
+	many := ana
+	many.Orgs = slices.Repeat([]string{strings.Repeat("o", 64)}, 200)
+	last := ""
+	for range 50 {
+		b.now = b.now.Add(time.Second)
+		var err error
+		if last, err = b.s.Begin(many, "Test/1", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(b.s.Of(ana.Principal)); n != 256<<10/(200*64) {
+		t.Errorf("%d sign-ins of 12,800 bytes each", n)
+	}
+	if s := b.user(last); s.User != "acme:ana" {
+		t.Errorf("the newest is %+v", s)
 	}
 }
 
