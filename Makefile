@@ -83,7 +83,7 @@ PAIRS := TestCrashAtEveryPoint|TestCrashWhileCondensing|TestOwnInputCrashAtEvery
 UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestSchemaBomb|TestAnalyze(Attacked|KeepsLittleAside|Functions)|TestNotesProcess_
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
-	./internal/sim/... ./internal/proc $(addprefix ./internal/tool/,ask command homeassistant mcp notion slack webhook)
+	./internal/sim/... ./internal/proc ./internal/auth ./internal/push $(addprefix ./internal/tool/,ask command homeassistant mcp notion rest slack webhook)
 
 test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector
 	$(GO) test -race $(TESTED) -skip '$(UNRACED)' $(RACE)
