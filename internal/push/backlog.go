@@ -43,6 +43,17 @@ func (s *sending) putOff(id parley.DeviceID) bool {
 	return true
 }
 
+// passOver returns the device that a row is for if that is busy, as the row's id says, without
+// reading the row: a thousand of them may be in front of what can be sent.
+func (s *sending) passOver(of parley.Principal, r seam.Row) parley.DeviceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to := parley.DeviceID(r.ID[strings.LastIndexByte(r.ID, '-')+1:]); s.busy[to] && s.users[of] > 0 {
+		return to
+	}
+	return ""
+}
+
 // passedOver looks at the shares of devices that are slow, where more waits than the last time.
 func (p *Push) passedOver(ctx context.Context, passed map[waiter]int) error {
 	before := p.sends.passed
@@ -115,7 +126,7 @@ func breathe(ctx context.Context, took time.Duration) {
 	if took < 5*time.Millisecond {
 		return
 	}
-	t := time.NewTimer(min(4*took, 2*time.Second))
+	t := time.NewTimer(min(2*took, 2*time.Second))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

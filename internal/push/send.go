@@ -122,6 +122,11 @@ func (p *Push) scan(ctx context.Context, now time.Time) error {
 // is done rings.
 func (p *Push) take(ctx context.Context, r seam.Row, now time.Time, passed map[waiter]int) (full bool, err error) {
 	of := parley.Principal{User: r.User, Org: r.Org}
+	s := &p.sends
+	if to := s.passOver(of, r); to != "" {
+		passed[waiter{of, to}]++
+		return false, nil
+	}
 	var n notice
 	if err := json.Unmarshal(r.Body, &n); err != nil {
 		return false, p.drop(ctx, r)
@@ -130,7 +135,6 @@ func (p *Push) take(ctx context.Context, r seam.Row, now time.Time, passed map[w
 	if err != nil {
 		return false, p.drop(ctx, r) // it was removed
 	}
-	s := &p.sends
 	if d.retryAfter.After(now) { // after a failure, what else is for it waits, too
 		if s.putOff(d.ID) {
 			if err := p.trim(ctx, of, d.ID); err != nil {
