@@ -393,7 +393,11 @@ func closed(t *testing.T, s seam.Store) {
 	must(t, s.Close())
 	want(t, "Check", s.Check(ctx), parley.CodeUnavailable)
 	for name, try := range reaches {
-		if _, err := try(ctx, s, w, ann); parley.CodeOf(err) != parley.CodeUnavailable {
+		who := ann
+		if slices.Contains(onlySystem, name) {
+			who = parley.System()
+		}
+		if _, err := try(ctx, s, w, who); parley.CodeOf(err) != parley.CodeUnavailable {
 			t.Errorf("%s after Close: got %v, want unavailable", name, err)
 		}
 	}
