@@ -50,6 +50,13 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
+// answer sets how the service answers from now on.
+func (a *api) answer(then http.HandlerFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.then = then
+}
+
 func (a *api) took() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,10 +237,10 @@ func TestRedirects(t *testing.T) {
 	tools := newTools(t, rest.Options{BaseURLs: []string{a.URL}})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, to := range []string{other.URL + "/x", "/api/other"} {
-			a.then = func(w http.ResponseWriter, _ *http.Request) {
+			a.answer(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", to)
 				w.WriteHeader(status)
-			}
+			})
 			if _, err := run(t, tools, `{"method":"GET","path":"/api/leads"}`); err == nil || !strings.Contains(err.Error(), "redirects are not followed") {
 				t.Errorf("%d: %v", status, err)
 			}
@@ -255,10 +262,10 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	whole := `{"items":[{"id":1,"name":"A","note":"x"},{"id":2,"name":"B","note":"y"},{"id":3,"name":"C","note":"z"}],"total":3}`
-	a.then = func(w http.ResponseWriter, _ *http.Request) {
+	a.answer(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, whole)
-	}
+	})
 	tools := newTools(t, rest.Options{BaseURLs: []string{a.URL}})
 	for input, want := range map[string]string{
 		`{"method":"GET","path":"/l"}`: whole,
@@ -285,13 +292,13 @@ func TestPrepare(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	valid := true
-	a.then = func(w http.ResponseWriter, _ *http.Request) {
+	a.answer(func(w http.ResponseWriter, _ *http.Request) {
 		if !valid {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
 		fmt.Fprint(w, `{"id":"u1","orgs":[{"id":"o1"},"o2"]}`)
-	}
+	})
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	ids, err := rest.NewIdentities(a.URL+"/me", nil, false, clock)
@@ -366,13 +373,13 @@ func TestIdentityAnswers(t *testing.T) {
 	}
 	defer ids.Close()
 	for i, said := range []string{`{}`, `[]`, `x`, `{"id":""}`, `{"id":{"id":{"id":"x"}}}`, `{"id":"a b"}`, `{"id":null}`, `{"orgs":["o"]}`} {
-		a.then = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, said) }
+		a.answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, said) })
 		if p, ok, err := ids.Whose(t.Context(), fmt.Sprint("token-", i)); ok || parley.CodeOf(err) != parley.CodeUnavailable {
 			t.Errorf("%s: %+v, %v, %v", said, p, ok, err)
 		}
 	}
 	for status, refused := range map[int]bool{401: true, 403: true, 404: false, 500: false, 302: false, 204: false} {
-		a.then = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+		a.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		_, ok, err := ids.Whose(t.Context(), fmt.Sprint("status-", status))
 		if ok || (err == nil) != refused {
 			t.Errorf("%d: %v, %v", status, ok, err)
@@ -380,7 +387,7 @@ func TestIdentityAnswers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a.then = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) }
+	a.answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) })
 	if _, ok, err := ids.Whose(ctx, "given-up"); ok || err == nil {
 		t.Error("it did not end with its caller")
 	}
@@ -401,14 +408,14 @@ func TestIdentityOutage(t *testing.T) {
 	var log bytes.Buffer
 	ids.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	host := strings.TrimPrefix(a.URL, "http://")
-	a.then = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	a.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for i := range 3 {
 		_, ok, err := ids.Whose(t.Context(), fmt.Sprint("stranger-", i))
 		if said := fmt.Sprintf("%+v", parley.Info(err)); ok || parley.CodeOf(err) != parley.CodeUnavailable || strings.Contains(said, host) {
 			t.Errorf("got %v, %s", ok, said)
 		}
 	}
-	a.then = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) }
+	a.answer(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":7}`) })
 	for i := range 2 {
 		if _, ok, err := ids.Whose(t.Context(), fmt.Sprint("number-", i)); !ok || err != nil {
 			t.Errorf("%v %v", ok, err)
@@ -426,10 +433,10 @@ func TestIdentitiesUnderWay(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	entered := make(chan struct{}, 100)
-	a.then = func(_ http.ResponseWriter, r *http.Request) {
+	a.answer(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-r.Context().Done()
-	}
+	})
 	ids, err := rest.NewIdentities(a.URL, nil, false, nil)
 	if err != nil {
 		t.Fatal(err)
