@@ -193,15 +193,15 @@ func (f *Flow) Begin(w http.ResponseWriter, r *http.Request) {
 // Check asks an issuer for its document and its keys, and returns what is wrong with it and with
 // how this server uses it: errors that keep users out, and warnings. base is the URL at which
 // browsers reach the server; "": it is not known.
-func (i *Issuers) Check(ctx context.Context, name, base string) (wrong error, warnings []string) {
+func (i *Issuers) Check(ctx context.Context, name, base string) (warnings []string, wrong error) {
 	at := slices.IndexFunc(i.list, func(is *issuer) bool { return is.Name == name })
 	if at < 0 {
-		return parley.Errorf(parley.CodeNotFound, "there is no issuer %q", name), nil
+		return nil, parley.Errorf(parley.CodeNotFound, "there is no issuer %q", name)
 	}
 	is := i.list[at]
 	if _, _, err := is.keys.fetch(ctx); err != nil {
-		return parley.Errorf(parley.CodeUnavailable, "its keys cannot be had: %w", err).
-			WithHint("compare auth.issuers.%s.issuer with the provider's page; name its host under private if its address is not public", name), nil
+		return nil, parley.Errorf(parley.CodeUnavailable, "its keys cannot be had: %w", err).
+			WithHint("compare auth.issuers.%s.issuer with the provider's page; name its host under private if its address is not public", name)
 	}
 	if is.Login == nil {
 		return nil, nil
@@ -209,13 +209,13 @@ func (i *Issuers) Check(ctx context.Context, name, base string) (wrong error, wa
 	d, err := is.keys.document(ctx)
 	switch {
 	case err != nil:
-		return parley.Errorf(parley.CodeUnavailable, "nobody can sign in: %w", err), nil
+		return nil, parley.Errorf(parley.CodeUnavailable, "nobody can sign in: %w", err)
 	case d.Authorization == "" || d.Token == "":
-		return parley.Errorf(parley.CodeInvalid, "nobody can sign in: its document names no endpoints for that"), nil
+		return nil, parley.Errorf(parley.CodeInvalid, "nobody can sign in: its document names no endpoints for that")
 	case len(d.Challenges) > 0 && !slices.Contains(d.Challenges, "S256"):
-		return parley.Errorf(parley.CodeInvalid, "nobody can sign in: it does not support PKCE with S256"), nil
+		return nil, parley.Errorf(parley.CodeInvalid, "nobody can sign in: it does not support PKCE with S256")
 	case base == "":
-		return parley.Errorf(parley.CodeInvalid, "nobody can sign in: the server does not know its own URL").WithHint("set public_url in parley.yaml, such as https://parley.example.com"), nil
+		return nil, parley.Errorf(parley.CodeInvalid, "nobody can sign in: the server does not know its own URL").WithHint("set public_url in parley.yaml, such as https://parley.example.com")
 	}
 	if is.Login.EndSession && d.EndSession == "" {
 		warnings = append(warnings, "end_session is set, and it has no endpoint for that: signing out ends at this server")
@@ -223,7 +223,7 @@ func (i *Issuers) Check(ctx context.Context, name, base string) (wrong error, wa
 	if len(is.Audience) == 0 && !is.Clerk {
 		warnings = append(warnings, "no audience is set: people can sign in, and tokens that programs send are refused")
 	}
-	return nil, warnings
+	return warnings, nil
 }
 
 // localPath reports whether a path leads to a page of this server, however a browser reads it.

@@ -416,7 +416,7 @@ func (d *doctor) issuers(ctx context.Context, s config.Settings) {
 		base = "http://" + s.Addr
 	}
 	for _, name := range names(s.Auth.Issuers) {
-		wrong, warnings := all.Check(ctx, name, base)
+		warnings, wrong := all.Check(ctx, name, base)
 		if wrong != nil {
 			d.fail("login", parley.Errorf(parley.CodeOf(wrong), "the issuer %s: %w", name, wrong).WithHint("%s", parley.Info(wrong).Hint))
 			continue

@@ -180,7 +180,7 @@ func checkVAPID(t *testing.T, header, origin, key string, now time.Time) {
 		t.Fatalf("got %q", header)
 	}
 	public := &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(point[1:33]), Y: new(big.Int).SetBytes(point[33:])}
-	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func newGoogle(t *testing.T) *google {
 	g := &google{got: make(chan map[string]any, 100), key: key, code: 200, body: `{"name":"projects/p1/messages/0:1"}`}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
-		signed, err := jose.ParseSigned(r.FormValue("assertion"), []jose.SignatureAlgorithm{jose.RS256})
+		signed, err := jose.ParseSignedCompact(r.FormValue("assertion"), []jose.SignatureAlgorithm{jose.RS256})
 		if err != nil {
 			t.Error(err)
 			return
