@@ -1,5 +1,4 @@
-// Package extract takes the text out of documents that are not text, one page at a time. For now
-// these are PDFs.
+// Package extract takes the text out of PDFs, one page at a time.
 //
 // A document comes from a stranger, so its parser is PDFium in a WebAssembly sandbox: no file, no
 // network, no more memory than maxMemory, and no more time than maxTime. What the parser does to
