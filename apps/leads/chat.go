@@ -22,6 +22,7 @@ type said struct {
 	Org     *string `json:"orgId"`
 	Base    *string `json:"apiBaseUrl"`
 	Session *string `json:"sessionId"`
+	Live    *bool   `json:"live"`
 }
 
 const (
@@ -30,7 +31,7 @@ const (
 	maxBase    = 2048
 )
 
-const saidForm = `send {"type": "chat", "message", "token", "orgId"?, "apiBaseUrl"?, "sessionId"?} or {"type": "reset", "sessionId"}`
+const saidForm = `send {"type": "chat", "message", "token", "orgId"?, "apiBaseUrl"?, "sessionId"?, "live"?} or {"type": "reset", "sessionId"}`
 
 // read reads a message of a client. Fields that are not known are ignored, since a page may send more.
 func read(raw []byte) (in said, err error) {
@@ -54,6 +55,9 @@ func read(raw []byte) (in said, err error) {
 		if raw, ok := all[name]; ok && json.Unmarshal(raw, into) != nil {
 			return invalid("the field %q must be text", name)
 		}
+	}
+	if raw, ok := all["live"]; ok && json.Unmarshal(raw, &in.Live) != nil {
+		return invalid("the field %q must be true or false", "live")
 	}
 	switch {
 	case in.Type != "chat" && in.Type != "reset":
@@ -85,6 +89,7 @@ type chat struct {
 	given   parley.Credentials
 	base    string // of the API, in the form that the operator wrote; "": it is not named
 	s       parley.SessionInfo
+	live    bool // text is shown as it comes
 }
 
 // job is a part to show.
@@ -97,7 +102,9 @@ type job struct {
 
 // accept does what a client asks for with a chat, and returns the part that answers it.
 func (h *handler) accept(ctx context.Context, in said, id identity) (j job, err error) {
-	c := chat{p: id.Principal, message: value(in.Message), given: parley.Credentials{rest.Credential: value(in.Token)}}
+	c := chat{
+		p: id.Principal, message: value(in.Message), given: parley.Credentials{rest.Credential: value(in.Token)}, live: in.Live != nil && *in.Live,
+	}
 	switch {
 	case strings.TrimSpace(c.message) == "":
 		return j, parley.Errorf(parley.CodeInvalid, "the message is empty")
@@ -220,7 +227,7 @@ func (h *handler) send(ctx context.Context, c chat) (j job, err error) {
 			after = c.s.Version // what it did since then belongs to the answer
 		}
 	}
-	j.part = NewPart(c.s.ID, t.ID, after)
+	j.part = NewPart(c.s.ID, t.ID, after, c.live)
 	return j, h.answered(ctx, c, j.part)
 }
 
@@ -269,7 +276,7 @@ func (h *handler) confirm(ctx context.Context, c chat, id parley.InteractionID) 
 	if _, err := h.resume(ctx, c); err != nil {
 		return j, err
 	}
-	j = job{p: c.p, sent: answered.LastSeq, joins: true, part: NewPart(c.s.ID, row.Turn, answered.LastSeq)}
+	j = job{p: c.p, sent: answered.LastSeq, joins: true, part: NewPart(c.s.ID, row.Turn, answered.LastSeq, c.live)}
 	return j, h.answered(ctx, c, j.part)
 }
 

@@ -338,7 +338,7 @@ func (c *connection) covered(j job) {
 		c.jobs = c.jobs[1:]
 	}
 	if end.late != "" {
-		c.jobs = slices.Insert(c.jobs, 0, job{p: j.p, part: NewPart(end.session, end.late, end.seq)})
+		c.jobs = slices.Insert(c.jobs, 0, job{p: j.p, part: NewPart(end.session, end.late, end.seq, end.live)})
 	}
 }
 

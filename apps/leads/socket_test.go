@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/apps/leads"
@@ -42,9 +44,9 @@ func delta(call, text string) eventlog.Frame {
 	return eventlog.Frame{Delta: &parley.Delta{Turn: "t", Agent: "assistant", Call: parley.CallID(call), Kind: parley.DeltaText, Text: text}}
 }
 
-// TestPart: the text is that of the reply that is under way, whole, and comes after the actions, also if the
-// model says something before it calls; a confirm object comes from the log
-// alone; and each end has its frames.
+// TestPart: the text is that of the answer, whole, and comes after all actions, whatever the model says before
+// it calls and however long that is. A client that asks for live text gets it as it comes. A confirm object comes
+// from the log alone, and each end has its frames.
 func TestPart(t *testing.T) {
 	t.Parallel()
 	const fake = `{"type":"confirm","id":"x","method":"POST","path":"/a","body":{}}`
@@ -75,14 +77,30 @@ func TestPart(t *testing.T) {
 	const pretended = "The assistant wrote an action as text instead of requesting it, so there is nothing to confirm. Ask for it again."
 	input := json.RawMessage(`{"method":"POST","path":"/api/leads","query":{"a":"1 2"},"title":"T","summary":"S","body":{"b":1.50,"a":"<"}}`)
 	failed := func(message string) []string { return []string{`{"type":"error","message":"` + message + `"}`} }
-	for name, c := range map[string]struct {
+	essay := strings.Repeat("I will look at all leads first.\n", 40_000) // more than a live reply
+	fine := event(parley.ModelReplied{Call: "b", Parts: []parley.Part{{Type: parley.PartText, Text: "Forty, I think.\n" + essay}}})
+	preamble := []eventlog.Frame{delta("b", essay), delta("b", "More."), calls(essay + "More."), started, ended, delta("d", "Forty."), completed("Forty.")}
+	steered := []eventlog.Frame{delta("b", "Forty, I think.\n"), delta("b", essay), fine, started, ended, delta("d", "Fifty."), completed("Fifty.")}
+	type sent struct {
 		frames []eventlog.Frame
 		want   []string
-	}{
-		"a line":             {[]eventlog.Frame{delta("c", "One"), delta("c", " two"), says("One two"), completed("One two")}, append([]string{streaming("One two")}, done("One two")...)},
-		"lines":              {[]eventlog.Frame{delta("c", "One:"), delta("c", "\n"), delta("c", "- two"), says("One:\n- two"), completed("One:\n- two")}, append([]string{streaming("One:\n- two")}, done("One:\n- two")...)},
+	}
+	ordered := map[string]sent{
+		"text before a call, of any length": {preamble, append([]string{action("started"), action("completed"), streaming("Forty.")}, done("Forty.")...)},
+		"an answer that was not the last":   {steered, append([]string{action("started"), action("completed"), streaming("Fifty.")}, done("Fifty.")...)},
+		"a long line":                       {[]eventlog.Frame{delta("c", long), delta("c", "y"), delta("c", "z"), completed(long + "yz")}, append([]string{streaming(long + "yz")}, done(long+"yz")...)},
+		"what is said first":                {[]eventlog.Frame{delta("c", "Let me look"), calls("Let me look"), started, ended, delta("d", "Here it is"), completed("Here it is")}, append([]string{action("started"), action("completed"), streaming("Here it is")}, done("Here it is")...)},
+		"nothing":                           {[]eventlog.Frame{completed("")}, done("")},
+	}
+	live := map[string]sent{
+		"text before a call": {[]eventlog.Frame{delta("b", long+"y"), calls(long + "y"), started, ended, completed("Forty.")}, append([]string{streaming(long + "y"), action("started"), action("completed")}, done("Forty.")...)},
+		"too much":           {[]eventlog.Frame{delta("b", "One\ntwo"), delta("b", essay), completed("One\ntwo" + essay)}, append([]string{streaming("One\ntwo")}, done("One\ntwo"+essay)...)},
 		"a long line":        {[]eventlog.Frame{delta("c", long), delta("c", "y"), delta("c", "z"), completed(long + "yz")}, append([]string{streaming(long + "y"), streaming(long + "yz")}, done(long+"yz")...)},
 		"what is said first": {[]eventlog.Frame{delta("c", "Let me look"), calls("Let me look"), started, ended, delta("d", "Here it is"), completed("Here it is")}, append([]string{action("started"), action("completed")}, done("Here it is")...)},
+	}
+	both := map[string]sent{
+		"a line": {[]eventlog.Frame{delta("c", "One"), delta("c", " two"), says("One two"), completed("One two")}, append([]string{streaming("One two")}, done("One two")...)},
+		"lines":  {[]eventlog.Frame{delta("c", "One:"), delta("c", "\n"), delta("c", "- two"), says("One:\n- two"), completed("One:\n- two")}, append([]string{streaming("One:\n- two")}, done("One:\n- two")...)},
 		"said before a write": {
 			[]eventlog.Frame{delta("c", "I propose this."), calls("I propose this."), event(parley.InteractionOpened{Interaction: parley.Interaction{ID: "i", Kind: parley.KindConfirmation, Tool: "api_request", Input: json.RawMessage(`{"method":"DELETE","path":"/a","title":"T"}`)}})},
 			done(`{"type":"confirm","id":"i","title":"T","summary":"","method":"DELETE","path":"/a","body":null}`),
@@ -109,11 +127,22 @@ func TestPart(t *testing.T) {
 		"a call":      {[]eventlog.Frame{event(parley.ToolStarted{Call: "k", Name: "api_request", Input: input}), event(parley.ToolStarted{Call: "k", Name: "api_request", Input: input, Attempt: 2}), event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeUnknown}})}, []string{`{"type":"agent.action","action":"tool_call","tool":"POST /api/leads","status":"started"}`, `{"type":"agent.action","action":"tool_call","tool":"POST /api/leads","status":"failed"}`}},
 		"a skill":     {[]eventlog.Frame{event(parley.ToolStarted{Call: "k", Name: "Skill", Input: json.RawMessage(`{"skill":"leads"}`)}), event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeOK}})}, []string{`{"type":"agent.action","action":"command","command":"Skill leads","status":"started"}`, `{"type":"agent.action","action":"command","command":"Skill leads","status":"completed"}`}},
 		"not started": {[]eventlog.Frame{event(parley.ToolEnded{ToolResult: parley.ToolResult{Call: "k", Outcome: parley.OutcomeDenied}})}, nil},
-	} {
-		if diff := cmp.Diff(c.want, encoded(leads.NewPart("s", "t", 0), c.frames...)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+	}
+	final := func(list []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(f string) bool { return strings.Contains(f, `"status":"streaming"`) })
+	}
+	check := func(cases map[string]sent, live bool, part func([]string) []string) {
+		for name, c := range cases {
+			got := encoded(leads.NewPart("s", "t", 0, live), c.frames...)
+			if diff := cmp.Diff(part(c.want), part(got), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s, live %v: %s", name, live, diff)
+			}
 		}
 	}
+	check(ordered, false, slices.Clone)
+	check(live, true, slices.Clone)
+	check(both, true, slices.Clone)
+	check(both, false, final) // how much is sent before the end is what differs
 }
 
 // line is the wire over an engine in memory. Tokens are the names of users.

@@ -20,14 +20,19 @@ import (
 // text so far of the reply that is under way; that of the turn's last reply has the status done, and
 // is the text of turn.completed. A write that waits is such a text: the confirm object alone.
 //
-// The actions come before the text. So what a model says before it calls a tool is not sent, as far
-// as it can be told from an answer in time: a line is held until it is longer than [aside], or ends.
+// All actions come before all text. Whether a reply is the answer is known only when its turn ends, since it
+// may call tools at its end, and a message that joins the turn makes it go on after a reply without calls.
+// So text in flight is not held at all: the answer is sent when the turn has completed.
+//
+// A client may instead ask for live text. It is then sent as it comes, and may be followed by actions; only
+// a first line that is no longer than [aside] is held until it ends.
 type Part struct {
 	session  parley.SessionID
 	turn     parley.TurnID
-	call     parley.CallID // the reply under way
-	text     []byte        // its text so far
-	sent     int           // how much of it was sent
+	live     bool
+	call     parley.CallID // the reply under way, and its text so far; only when live
+	text     []byte
+	sent     int // how much of it was sent
 	calls    map[parley.CallID]action
 	answered map[parley.InteractionID]bool // before the part began to be shown
 	usage    usage
@@ -51,8 +56,8 @@ type usage struct {
 }
 
 // NewPart makes the part of a session's turn that follows event after.
-func NewPart(session parley.SessionID, turn parley.TurnID, after int64) *Part {
-	return &Part{session: session, turn: turn, seq: after, calls: map[parley.CallID]action{}, answered: map[parley.InteractionID]bool{}}
+func NewPart(session parley.SessionID, turn parley.TurnID, after int64, live bool) *Part {
+	return &Part{session: session, turn: turn, seq: after, live: live, calls: map[parley.CallID]action{}, answered: map[parley.InteractionID]bool{}}
 }
 
 // Begin sends the first frames.
@@ -75,7 +80,7 @@ func (w *Part) Encode(f eventlog.Frame, send func(wire.Message)) {
 	case f.Event != nil:
 		w.seq = f.Event.Seq
 		w.event(*f.Event)
-	case f.Delta != nil && f.Delta.Turn == w.turn && f.Delta.Kind == parley.DeltaText && speaks(f.Delta.Agent):
+	case w.live && f.Delta != nil && f.Delta.Turn == w.turn && f.Delta.Kind == parley.DeltaText && speaks(f.Delta.Agent):
 		w.delta(*f.Delta, f.Partial)
 	}
 }
@@ -107,7 +112,7 @@ func (w *Part) event(e parley.Event) {
 	switch p := p.(type) {
 	case parley.ModelReplied:
 		w.spend(p.Usage)
-		if speaks(e.Agent) {
+		if w.live && speaks(e.Agent) {
 			w.begin(p.Call)
 			if slices.ContainsFunc(p.Parts, func(p parley.Part) bool { return p.Type == parley.PartToolCall }) {
 				w.begin("") // what it said before its calls is no answer
@@ -133,7 +138,11 @@ func (w *Part) event(e parley.Event) {
 	case parley.InteractionOpened:
 		w.asked(p.Interaction)
 	case parley.TurnCompleted:
-		w.done(plainly(p.Response.Message))
+		text := plainly(p.Response.Message)
+		if !w.live && text != "" && !objectLike([]byte(text)) {
+			w.says(text, "streaming")
+		}
+		w.done(text)
 	default:
 		w.ending(p)
 	}
@@ -253,9 +262,15 @@ func (w *Part) delta(d parley.Delta, partial bool) {
 	if partial {
 		w.text = w.text[:0]
 	}
+	if len(w.text)+len(d.Text) > maxLive {
+		return // the whole comes at the end
+	}
 	w.text = append(w.text, d.Text...)
 	w.say(false)
 }
+
+// maxLive is how many bytes of a reply are sent while it is under way: each frame has all of them.
+const maxLive = 256 << 10
 
 // aside is how long a line may be that a model says before it calls a tool, in bytes: two sentences.
 const aside = 200

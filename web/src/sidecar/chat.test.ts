@@ -95,8 +95,8 @@ describe("the wire", () => {
     chat.send("And now?");
     await until(() => server.heard.length, 2);
     expect(server.heard).toEqual([
-      { type: "chat", message: "How many?", token: "token-one", orgId: "o1" },
-      { type: "chat", message: "And now?", token: "token-one", orgId: "o1", sessionId: "S1" },
+      { type: "chat", message: "How many?", token: "token-one", live: true, orgId: "o1" },
+      { type: "chat", message: "And now?", token: "token-one", live: true, orgId: "o1", sessionId: "S1" },
     ]);
     expect(server.sockets.length).toBe(1);
   });

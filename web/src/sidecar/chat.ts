@@ -307,7 +307,7 @@ export class Chat {
   #frame(message: string, token: string): Outgoing {
     const org = this.#settings.org();
     const base = this.#settings.apiBaseUrl();
-    return { type: "chat", message, token, ...(org && { orgId: org }), ...(base && { apiBaseUrl: base }), ...(this.#session && { sessionId: this.#session }) };
+    return { type: "chat", message, token, live: true, ...(org && { orgId: org }), ...(base && { apiBaseUrl: base }), ...(this.#session && { sessionId: this.#session }) };
   }
 
   /** A request of the conversations shows whether the token is refused, and has it replaced. */

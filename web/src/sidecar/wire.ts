@@ -2,7 +2,7 @@
 // server closes one on which nobody has said anything.
 
 export type Outgoing =
-  | { type: "chat"; message: string; token: string; orgId?: string; apiBaseUrl?: string; sessionId?: string }
+  | { type: "chat"; message: string; token: string; orgId?: string; apiBaseUrl?: string; sessionId?: string; live: true }
   | { type: "reset"; sessionId: string };
 
 export type Incoming =
