@@ -25,6 +25,17 @@ type CreateSession struct {
 	Temporary    bool           `json:"temporary,omitempty"`
 	// Workspace is where the session's tools find files. Empty: the app's default.
 	Workspace Workspace `json:"workspace,omitempty"`
+	// History is a conversation that was held elsewhere and that the session continues. Prompts
+	// show it as restored.
+	History []HistoryMessage `json:"history,omitempty"`
+	// AttachedEntities are files of the workspace that are part of every prompt, as they are when
+	// a turn begins.
+	AttachedEntities []EntityRef `json:"attached_entities,omitempty"`
+	// MaxBudgetUSD is what all turns of the session together may cost.
+	MaxBudgetUSD float64 `json:"max_budget_usd,omitempty"`
+	// MaxTurns is how often a model may be called to answer one message: another name for
+	// max_steps in budgets.
+	MaxTurns int `json:"max_turns,omitempty"`
 
 	Key    string `json:"-"`
 	Client string `json:"-"`
@@ -70,16 +81,18 @@ type OfferedTool struct {
 
 // UpdateSession changes the fields that are set.
 type UpdateSession struct {
-	Title           *string         `json:"title,omitempty"`
-	Model           *string         `json:"model,omitempty"`
-	Temperature     *float64        `json:"temperature,omitempty"`
-	MaxOutput       *int64          `json:"max_output,omitempty"`
-	Mode            *PermissionMode `json:"mode,omitempty"`
-	Busy            *BusyMode       `json:"busy,omitempty"`
-	Preferences     map[string]any  `json:"preferences,omitempty"`
-	Pins            *[]Pin          `json:"pins,omitempty"`  // replaces all pins
-	Rules           *[]Rule         `json:"rules,omitempty"` // the granted rules that stay; the others are revoked
-	ExpectedVersion int64           `json:"expected_version,omitempty"`
+	Title       *string         `json:"title,omitempty"`
+	Model       *string         `json:"model,omitempty"`
+	Temperature *float64        `json:"temperature,omitempty"`
+	MaxOutput   *int64          `json:"max_output,omitempty"`
+	Mode        *PermissionMode `json:"mode,omitempty"`
+	Busy        *BusyMode       `json:"busy,omitempty"`
+	Preferences map[string]any  `json:"preferences,omitempty"`
+	Pins        *[]Pin          `json:"pins,omitempty"`  // replaces all pins
+	Rules       *[]Rule         `json:"rules,omitempty"` // the granted rules that stay; the others are revoked
+	// AttachedEntities replaces what is attached.
+	AttachedEntities *[]EntityRef `json:"attached_entities,omitempty"`
+	ExpectedVersion  int64        `json:"expected_version,omitempty"`
 }
 
 // ForkSession copies a session up to and including event At; 0 copies all of it.

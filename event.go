@@ -134,6 +134,7 @@ var payloads = func() map[EventType]reflect.Type {
 	m := map[EventType]reflect.Type{}
 	for _, p := range []Payload{
 		SessionCreated{},
+		HistoryRestored{},
 		SessionUpdated{},
 		SessionEnded{},
 		SessionForked{},

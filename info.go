@@ -65,7 +65,10 @@ type SessionInfo struct {
 	Parent     SessionID     `json:"parent,omitempty"`
 	Workspace  Workspace     `json:"workspace,omitempty"`
 	ReadOnly   bool          `json:"read_only,omitempty"` // nothing in the workspace is changed
-	Direct     bool          `json:"direct,omitempty"`    // made for one direct call: listed only on request, deleted after a week
+	Attached   []EntityRef   `json:"attached_entities,omitempty"`
+	MaxUSD     float64       `json:"max_budget_usd,omitempty"` // what all turns together may cost; 0: anything
+	MaxSteps   int           `json:"max_turns,omitempty"`      // how often a model may be called to answer one message; 0: any number
+	Direct     bool          `json:"direct,omitempty"`         // made for one direct call: listed only on request, deleted after a week
 	CreatedAt  time.Time     `json:"created_at"`
 	UpdatedAt  time.Time     `json:"updated_at"`
 	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed yet

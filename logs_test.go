@@ -230,6 +230,20 @@ func logs(t testing.TB) map[string][]parley.Event {
 	all["queue-steer-budget"] = l
 
 	l = newTape()
+	l.events = nil
+	l.add("", "", parley.SessionCreated{App: "major", User: "local", Workspace: "company", MaxUSD: 2, Attached: []parley.EntityRef{{Path: "docs/plan.md", Title: "Plan", Kind: "doc"}}}).
+		add("", "", parley.HistoryRestored{User: "When is the launch?", Reply: "In May."}).
+		add("", "", parley.HistoryRestored{User: "Thanks."})
+	start(l, t1, "Who owns it?").
+		add(t1, in, parley.ContextRetrieved{Entities: []parley.AttachedEntity{
+			{EntityRef: parley.EntityRef{Path: "docs/plan.md", Title: "Plan"}, Version: "d9", Text: "Ines owns it.", Cut: true},
+			{EntityRef: parley.EntityRef{Path: "docs/gone.md"}, Why: "it could not be read"},
+		}}).
+		add(t1, in, parley.ModelStarted{Call: "c2", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add("", "", parley.SessionUpdated{Attached: &[]parley.EntityRef{}})
+	all["restored"] = l
+
+	l = newTape()
 	start(l, t1, "note it").
 		add(t1, in, parley.ModelReplied{Call: "c1", Model: "m", Usage: used(9, 9), Parts: []parley.Part{
 			{Type: parley.PartThinking, Text: "hm", Signature: json.RawMessage(`"s1g"`)},

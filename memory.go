@@ -69,9 +69,10 @@ type MemoryUpdated struct {
 	Told *[]string `json:"told,omitempty"`
 }
 
-// ContextRetrieved adds snippets to the prompts of its turn.
+// ContextRetrieved adds snippets and the session's attached entities to the prompts of its turn.
 type ContextRetrieved struct {
-	Snippets []Snippet `json:"snippets"`
+	Snippets []Snippet        `json:"snippets"`
+	Entities []AttachedEntity `json:"entities,omitempty"`
 }
 
 // EventType implements Payload.
@@ -125,7 +126,7 @@ func (s *Session) forget(through int64) {
 }
 
 func (t *Turn) retrieved(p ContextRetrieved) {
-	t.Retrieved = true
+	t.Retrieved, t.Attached = true, attachedOf(p.Entities)
 	for _, sn := range p.Snippets {
 		if len(t.Snippets) == maxSnippets {
 			return

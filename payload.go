@@ -29,6 +29,8 @@ type SessionCreated struct {
 	InForce      *InForce       `json:"in_force,omitempty"`  // the app's settings when the session was created
 	Workspace    Workspace      `json:"workspace,omitempty"`
 	ReadOnly     bool           `json:"read_only,omitempty"` // nothing in the workspace is changed
+	Attached     []EntityRef    `json:"attached_entities,omitempty"`
+	MaxUSD       float64        `json:"max_budget_usd,omitempty"` // what all turns together may cost
 }
 
 // SessionUpdated changes the fields that are set.
@@ -39,8 +41,9 @@ type SessionUpdated struct {
 	MaxOutput   *int64          `json:"max_output,omitempty"`
 	Mode        *PermissionMode `json:"mode,omitempty"`
 	Busy        *BusyMode       `json:"busy,omitempty"`
-	Preferences map[string]any  `json:"preferences,omitempty"` // replaces all preferences
-	Rules       *[]Rule         `json:"rules,omitempty"`       // replaces the rules granted for the session
+	Preferences map[string]any  `json:"preferences,omitempty"`       // replaces all preferences
+	Rules       *[]Rule         `json:"rules,omitempty"`             // replaces the rules granted for the session
+	Attached    *[]EntityRef    `json:"attached_entities,omitempty"` // replaces what is attached
 	By          string          `json:"by,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 30
+const FoldVersion = 31
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -48,6 +48,8 @@ type Session struct {
 	Parent       SessionID         `json:"parent,omitempty"`
 	Workspace    Workspace         `json:"workspace,omitempty"`
 	ReadOnly     bool              `json:"read_only,omitempty"` // nothing in the workspace is changed
+	Attached     []EntityRef       `json:"attached_entities,omitempty"`
+	MaxUSD       float64           `json:"max_budget_usd,omitempty"` // what all turns together may cost; 0: anything
 
 	Summary      string                   `json:"summary,omitempty"` // summarizes the turns before History
 	Facts        []Fact                   `json:"facts,omitempty"`
@@ -87,6 +89,9 @@ type Exchange struct {
 	Effects []Effected `json:"effects,omitempty"` // its calls with effects
 	Results []string   `json:"results,omitempty"` // one line for each of its last tool calls: the tool, its input, its result
 	Taken   *TakenBack `json:"taken,omitempty"`   // what its prompts said about rewinds before it
+	// Restored says that it is from an earlier conversation, which the session continues. It has
+	// no turn.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // Effected is a call with effects and its outcome.
@@ -221,10 +226,14 @@ func (s *Session) apply(e Event, p Payload) {
 		s.Model, s.Mode, s.Policy, s.Budgets, s.Memory = p.Model, p.Mode, p.Policy, p.Budgets, p.Memory
 		s.Temperature, s.MaxOutput = p.Temperature, p.MaxOutput
 		s.Workspace, s.ReadOnly = p.Workspace, p.ReadOnly
+		s.attach(p.Attached)
+		s.MaxUSD = p.MaxUSD
 		if p.InForce != nil {
 			s.InForce = *p.InForce
 		}
 		s.Busy, s.MaxOpenTurns, s.Preferences, s.Temporary, s.Direct = p.Busy, max(p.MaxOpenTurns, 1), p.Preferences, p.Temporary, p.Direct
+	case HistoryRestored:
+		s.restored(e, p)
 	case SessionUpdated:
 		s.update(p)
 	case SessionEnded:
@@ -307,6 +316,9 @@ func (s *Session) update(p SessionUpdated) {
 	if p.Rules != nil {
 		s.Rules = *p.Rules
 	}
+	if p.Attached != nil {
+		s.attach(*p.Attached)
+	}
 }
 
 func (s *Session) startTurn(e Event, p TurnStarted) {
@@ -328,6 +340,7 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 		ID: e.Turn, Status: StatusRunning, Request: p.TurnRequest, App: p.App,
 		PromptDue: p.HookDue, StartedAt: e.Time, Zone: p.Zone, FirstSeq: e.Seq, RunningSince: e.Time,
 	}
+	s.Turn.Request.Budgets.MaxUSD = s.mayCost(p.Budgets.MaxUSD)
 	s.Totals.Turns++
 	if s.Unasked++; p.Origin != OriginRuntime {
 		s.Unasked = 0
@@ -335,6 +348,21 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 	if s.Preview == "" {
 		s.Preview = Cut(p.Message.Text(), 80)
 	}
+}
+
+// leastUSD is less than any model call costs. No budget at all would be 0.
+const leastUSD = 1e-9
+
+// mayCost is what a turn may cost: its own limit, and what is left of the session's.
+func (s *Session) mayCost(turn float64) float64 {
+	if s.MaxUSD <= 0 {
+		return turn
+	}
+	left := max(s.MaxUSD-s.Totals.Usage.USD, leastUSD)
+	if turn > 0 {
+		left = min(turn, left)
+	}
+	return left
 }
 
 func (s *Session) dequeue(id TurnID) {
@@ -476,7 +504,7 @@ func (s Session) Info() SessionInfo {
 		Policy: &force.Policy,
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
 		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-		Workspace: s.Workspace, ReadOnly: s.ReadOnly,
+		Workspace: s.Workspace, ReadOnly: s.ReadOnly, Attached: s.Attached, MaxUSD: s.MaxUSD, MaxSteps: s.Budgets.MaxSteps,
 		Rewinding:  s.Rewinding != nil,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Offered: s.Offered(), Held: s.QueueHeld(), Totals: s.Totals,
 	}

@@ -12,14 +12,22 @@ import (
 // folds the same events in TypeScript; testdata/logs holds logs and the expected result
 // for both.
 type Transcript struct {
-	Session   SessionID     `json:"session"`
-	App       string        `json:"app"`
-	Title     string        `json:"title"`
-	Status    SessionStatus `json:"status"`
-	Seq       int64         `json:"seq"`
-	Turns     []TurnView    `json:"turns"` // in the order in which they were asked, including queued ones and those that were taken back; null before the first
-	Rewinds   []RewindView  `json:"rewinds,omitempty"`
-	Rewinding bool          `json:"rewinding,omitempty"` // a rewind is restoring files
+	Session   SessionID      `json:"session"`
+	App       string         `json:"app"`
+	Title     string         `json:"title"`
+	Status    SessionStatus  `json:"status"`
+	Seq       int64          `json:"seq"`
+	Restored  []RestoredView `json:"restored,omitempty"` // an earlier conversation, which the session continues
+	Turns     []TurnView     `json:"turns"`              // in the order in which they were asked, including queued ones and those that were taken back; null before the first
+	Rewinds   []RewindView   `json:"rewinds,omitempty"`
+	Rewinding bool           `json:"rewinding,omitempty"` // a rewind is restoring files
+}
+
+// RestoredView is an exchange of an earlier conversation.
+type RestoredView struct {
+	Seq     int64  `json:"seq"`
+	Message string `json:"message,omitempty"`
+	Answer  string `json:"answer,omitempty"`
 }
 
 // TurnView is one turn as people see it.
@@ -103,6 +111,8 @@ func (v *Transcript) Apply(e Event) {
 	switch p := p.(type) {
 	case SessionCreated:
 		v.Session, v.App, v.Title, v.Status = e.Session, p.App, p.Title, Active
+	case HistoryRestored:
+		v.Restored = append(v.Restored, RestoredView{Seq: e.Seq, Message: p.User, Answer: p.Reply})
 	case SessionUpdated:
 		if p.Title != nil {
 			v.Title = *p.Title

@@ -31,6 +31,7 @@ type Turn struct {
 	Answers      []Answered         `json:"answers,omitempty"`
 	Sampled      []Sampled          `json:"sampled,omitempty"`   // what servers got of the model, in calls that have not ended
 	Retrieved    bool               `json:"retrieved,omitempty"` // the lookup for this turn was done
+	Attached     []AttachedEntity   `json:"attached,omitempty"`  // the session's attached entities, as that lookup found them
 	Snippets     []Snippet          `json:"snippets,omitempty"`
 	Waiting      []InteractionID    `json:"waiting,omitempty"`    // the interactions that its agents wait for
 	Observed     int                `json:"observed,omitempty"`   // number of context.observed events so far

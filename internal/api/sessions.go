@@ -238,7 +238,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "update-session", Method: http.MethodPatch, Path: "/v1/sessions/{id}", Tags: tags,
-		Summary:     "Change title, model, mode, busy mode, preferences or pins; revoke rules",
+		Summary:     "Change title, model, mode, busy mode, preferences, pins or attached entities; revoke rules",
 		Description: "rules lists the granted rules to keep; rules cannot be added here.",
 	}, func(ctx context.Context, p parley.Principal, in *updateInput) (*body[parley.SessionInfo], error) {
 		return ok(e.Update(ctx, p, in.ID, in.Body))

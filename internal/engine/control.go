@@ -351,6 +351,17 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 	if err := s.mayModel(c); err != nil {
 		return parley.SessionInfo{}, err
 	}
+	if c.AttachedEntities != nil {
+		app, err := s.e.appOf(s.view.App)
+		if err != nil {
+			return parley.SessionInfo{}, err
+		}
+		list, err := attachable(app, s.view.Principal(), s.view.Workspace, *c.AttachedEntities)
+		if err != nil {
+			return parley.SessionInfo{}, err
+		}
+		c.AttachedEntities = &list
+	}
 	rules, err := s.keeping(c.Rules)
 	if err != nil {
 		return parley.SessionInfo{}, err
@@ -377,9 +388,10 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 		}
 		events = append(events, parley.NewEvent("", "", parley.MemoryUpdated{Pins: c.Pins, By: p.User}))
 	}
-	if c.Title != nil || c.Model != nil || c.Temperature != nil || c.MaxOutput != nil || c.Mode != nil || c.Busy != nil || c.Preferences != nil || rules != nil {
+	if c.Title != nil || c.Model != nil || c.Temperature != nil || c.MaxOutput != nil || c.Mode != nil || c.Busy != nil || c.Preferences != nil || rules != nil || c.AttachedEntities != nil {
 		events = append(events, parley.NewEvent("", "", parley.SessionUpdated{
-			Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Busy: c.Busy, Preferences: c.Preferences, Rules: rules, By: p.User,
+			Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Busy: c.Busy, Preferences: c.Preferences, Rules: rules,
+			Attached: c.AttachedEntities, By: p.User,
 		}))
 	}
 	err = s.commit(ctx, events...)

@@ -42,6 +42,10 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 	if err != nil {
 		return info, false, err
 	}
+	restored, err := parley.Restore(c.History)
+	if err != nil {
+		return info, false, err
+	}
 	for range 3 { // again: another request may take the alias or key between look and append, or delete its session
 		if c.OutsideID != "" {
 			id, err := e.o.Store.Alias(ctx, p, c.App, c.OutsideID)
@@ -58,11 +62,11 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 		if info, found, err := e.madeBy(ctx, p, c.Key, body); err != nil || found {
 			return info, false, err
 		}
-		free, err := e.keep(ctx, p, 1, int64(sizeOf(made)))
+		free, err := e.keep(ctx, p, 1, int64(sizeOf(made)+sizeOf(restored)))
 		if err != nil {
 			return info, false, err
 		}
-		s, err := e.makeSession(ctx, p, made, seam.Key{Key: c.Key, Body: body})
+		s, err := e.makeSession(ctx, p, made, seam.Key{Key: c.Key, Body: body}, restored...)
 		free()
 		if isCode(err, parley.CodeKeyReused) {
 			continue
@@ -115,16 +119,20 @@ func (e *Engine) madeAnyway(ctx context.Context, p parley.Principal, id parley.S
 	return parley.SessionInfo{}, toldMade(err, id, key != "")
 }
 
-// makeSession appends the session's first event and keeps the session in memory. The key,
+// makeSession appends the session's first events and keeps the session in memory. The key,
 // unless empty, then names the session among the user's keys.
-func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key) (*session, error) {
+func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key, restored ...parley.HistoryRestored) (*session, error) {
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	ix := seam.Index{}
 	if key.Key != "" {
 		key.Made = s.id
 		ix.Keys = []seam.Key{key}
 	}
-	events, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", made)})
+	first := []parley.Event{parley.NewEvent("", "", made)}
+	for _, x := range restored {
+		first = append(first, parley.NewEvent("", "", x))
+	}
+	events, err := s.prepare(&s.view, &ix, first)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +168,7 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 		return parley.SessionCreated{}, errShutdown
 	}
 	app := *a.App()
-	budgets, err := app.Budgets.Narrow(c.Budgets)
+	budgets, err := budgetsOf(app.Budgets, c)
 	if err != nil {
 		return parley.SessionCreated{}, err
 	}
@@ -221,9 +229,13 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	if err != nil {
 		return parley.SessionCreated{}, err
 	}
+	attached, err := attachable(a, p, space, c.AttachedEntities)
+	if err != nil {
+		return parley.SessionCreated{}, err
+	}
 	force := app.InForce()
 	return parley.SessionCreated{
-		InForce: &force, Workspace: space, ReadOnly: readOnly,
+		InForce: &force, Workspace: space, ReadOnly: readOnly, Attached: attached, MaxUSD: c.MaxBudgetUSD,
 		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: mode, Policy: c.Policy,
 		Budgets: budgets, Memory: app.Memory, Busy: busy, MaxOpenTurns: open,
 		Preferences: maps.Clone(c.Preferences), OutsideID: c.OutsideID, Temporary: c.Temporary,

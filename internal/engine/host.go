@@ -265,12 +265,15 @@ func (h *host) Open(ctx context.Context, id parley.ArtifactID) (seam.File, error
 // retrieveWithin limits how long a turn waits for its snippets.
 const retrieveWithin = 3 * time.Second
 
-func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, error) {
-	brief, cancel := context.WithTimeout(ctx, retrieveWithin)
-	defer cancel()
-	found, err := h.r.box.Retrieve(brief, h.r.owner, query, h.State().About)
-	if err != nil {
-		h.s.e.o.Logger.Warn("the lookup for a turn failed", "session", h.s.id, "err", err)
+func (h *host) Retrieve(ctx context.Context, query string) (found parley.ContextRetrieved, err error) {
+	st := h.State()
+	found.Entities = h.attached(ctx, st.Attached)
+	if h.r.app.Memory.Retrieve {
+		brief, cancel := context.WithTimeout(ctx, retrieveWithin)
+		defer cancel()
+		if found.Snippets, err = h.r.box.Retrieve(brief, h.r.owner, query, st.About); err != nil {
+			h.s.e.o.Logger.Warn("the lookup for a turn failed", "session", h.s.id, "err", err)
+		}
 	}
 	return found, nil
 }

@@ -80,6 +80,7 @@ type turn struct {
 	hooks    []parley.HookRan // decisions of the engine's hooks about calls
 	heard    []*hearing       // answers of the engine's hooks about everything else
 	snippets []parley.Snippet
+	entities []parley.AttachedEntity
 	agents   map[parley.AgentPath]string // the names of their definitions
 	began    []*toolCall                 // calls that started sub-agents, in the order in which these started
 	end      parley.Payload              // nil: it was still open
@@ -245,7 +246,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 				t.hear(ev.Agent, p)
 			}
 		case parley.ContextRetrieved:
-			t.snippets = p.Snippets
+			t.snippets, t.entities = p.Snippets, p.Entities
 		case parley.InteractionOpened:
 			q := &question{Interaction: p.Interaction}
 			questions[p.ID] = q

@@ -115,6 +115,7 @@ func (r *runner) run(ctx context.Context) error {
 			}
 			err = r.update(ctx, parley.UpdateSession{
 				Title: p.Title, Model: p.Model, Temperature: p.Temperature, MaxOutput: p.MaxOutput, Mode: p.Mode, Busy: p.Busy, Preferences: p.Preferences, Rules: rules,
+				AttachedEntities: p.Attached,
 			})
 		case parley.MemoryUpdated:
 			if p.Pins != nil && ev.Turn == "" {
@@ -253,16 +254,35 @@ func (r *runner) create(ctx context.Context, p parley.Payload) error {
 	info, _, err := r.engine.Create(ctx, r.who, parley.CreateSession{
 		App: c.App, Title: c.Title, Model: model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Policy: c.Policy,
 		Budgets: c.Budgets, Busy: c.Busy, MaxOpenTurns: c.MaxOpenTurns, Preferences: c.Preferences, Temporary: c.Temporary,
+		History: r.rec.restored(), AttachedEntities: c.Attached, MaxBudgetUSD: c.MaxUSD,
 	})
 	r.id = info.ID
 	return err
+}
+
+// restored is the conversation that the session continued.
+func (r *Recording) restored() (list []parley.HistoryMessage) {
+	for _, ev := range r.Events {
+		p, err := ev.Payload()
+		x, ok := p.(parley.HistoryRestored)
+		if err != nil || !ok {
+			continue
+		}
+		if x.User != "" {
+			list = append(list, parley.HistoryMessage{Role: parley.RoleUser, Content: x.User})
+		}
+		if x.Reply != "" {
+			list = append(list, parley.HistoryMessage{Role: parley.RoleAssistant, Content: x.Reply})
+		}
+	}
+	return list
 }
 
 func (r *runner) update(ctx context.Context, c parley.UpdateSession) error {
 	if r.o.Models != nil {
 		c.Model = nil
 	}
-	if c.Title == nil && c.Model == nil && c.Temperature == nil && c.MaxOutput == nil && c.Mode == nil && c.Busy == nil && c.Preferences == nil && c.Pins == nil && c.Rules == nil {
+	if c.Title == nil && c.Model == nil && c.Temperature == nil && c.MaxOutput == nil && c.Mode == nil && c.Busy == nil && c.Preferences == nil && c.Pins == nil && c.Rules == nil && c.AttachedEntities == nil {
 		return nil
 	}
 	_, err := r.engine.Update(ctx, r.who, r.id, c)

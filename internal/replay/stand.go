@@ -352,6 +352,14 @@ func (s *stage) Zone(time.Time) (parley.Zone, bool) {
 	return parley.Zone{}, true
 }
 
+// Attached implements seam.Attacher: what was attached then.
+func (s *stage) Attached(context.Context, []parley.EntityRef) []parley.AttachedEntity {
+	if t := s.now(); t != nil {
+		return t.entities
+	}
+	return nil
+}
+
 // Retrieve implements seam.Retriever.
 func (s *stage) Retrieve(context.Context, parley.Principal, string, []string, int) ([]parley.Snippet, error) {
 	if t := s.now(); t != nil {

@@ -104,10 +104,11 @@ type Host interface {
 	Settle(ctx context.Context, call parley.CallID) error
 	// Open reads an artifact of the session that a message points to.
 	Open(ctx context.Context, id parley.ArtifactID) (File, error)
-	// Retrieve looks up, for the prompt, what the app's tools know about a question and
-	// about what the session is about. Failing is not an error: a turn without snippets
-	// is still a turn.
-	Retrieve(ctx context.Context, query string) ([]parley.Snippet, error)
+	// Retrieve looks up what the prompts of the turn show: what the app's tools know about a
+	// question and about what the session is about, if the app's memory says so, and the
+	// entities that are attached to the session. Failing is not an error: a turn without
+	// snippets is still a turn. The runtime stages the result before its first model call.
+	Retrieve(ctx context.Context, query string) (parley.ContextRetrieved, error)
 	// Ask opens an interaction, once per call and key, and returns ErrParked, or the
 	// answer if it is there.
 	Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error)

@@ -325,6 +325,14 @@ type Retriever interface {
 	Retrieve(ctx context.Context, p parley.Principal, query string, about []string, limit int) ([]parley.Snippet, error)
 }
 
+// Attacher is a Toolset that knows what the entities attached to a session say. Where there is none,
+// they are files of the session's workspace.
+type Attacher interface {
+	// Attached returns what each of the list says. It has no effects and is fast, since every turn
+	// waits for it.
+	Attached(ctx context.Context, list []parley.EntityRef) []parley.AttachedEntity
+}
+
 // Zoned is a Toolset that knows the time zone of its things and their people, such as a
 // house.
 type Zoned interface {

@@ -59,6 +59,21 @@ func (l *Log) Of(e parley.Event, p parley.Payload) (Step, bool) {
 
 type fields = map[string]any
 
+// shown says which entities a turn's prompts show, and which version of them.
+func shown(list []parley.AttachedEntity) (out []fields) {
+	for _, e := range list {
+		f := fields{"path": e.Path, "version": e.Version}
+		if e.Title != "" {
+			f["title"] = e.Title
+		}
+		if e.Why != "" {
+			f["why"] = e.Why
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 	switch p := p.(type) {
 	case parley.ModelStarted:
@@ -85,8 +100,15 @@ func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 	case parley.ToolEnded:
 		return ToolResult, ended(p)
 	case parley.ContextRetrieved:
+		d = fields{}
 		if len(p.Snippets) > 0 {
-			return Retrieval, fields{"snippets": p.Snippets}
+			d["snippets"] = p.Snippets
+		}
+		if len(p.Entities) > 0 {
+			d["entities"] = shown(p.Entities)
+		}
+		if len(d) > 0 {
+			return Retrieval, d
 		}
 	case parley.ContextObserved:
 		return Observed, fields{"source": p.Source, "entity": p.Ref, "text": p.Text, "at": p.At.UnixMilli()}

@@ -28,3 +28,26 @@ func (b *Box) Retrieve(ctx context.Context, p parley.Principal, query string, ab
 	}
 	return all, failed
 }
+
+// Attaches reports whether a toolset knows what is attached to sessions.
+func (b *Box) Attaches() bool {
+	_, ok := b.attacher()
+	return ok
+}
+
+// Attached asks the toolset that knows what is attached to sessions. If there is none, ok is false.
+func (b *Box) Attached(ctx context.Context, list []parley.EntityRef) (found []parley.AttachedEntity, ok bool) {
+	if set, ok := b.attacher(); ok {
+		return set.Attached(ctx, list), true
+	}
+	return nil, false
+}
+
+func (b *Box) attacher() (seam.Attacher, bool) {
+	for _, set := range b.sets {
+		if a, ok := set.(seam.Attacher); ok {
+			return a, true
+		}
+	}
+	return nil, false
+}

@@ -60,6 +60,9 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	least := min(output, leastOutput)
 	per := ratioOf(m)
 	head := per.of(tokens(len(req.System)) + declTokens(&req))
+	if s.HasRestored() {
+		head += per.of(tokens(len(parley.RestoredNote)))
+	}
 	branch := per.of(shownTokens(own, m, sent))
 
 	// An eighth is left for the question, so that the history does not have to be

@@ -293,7 +293,7 @@ func recall(ctx context.Context, h seam.Host, a retrieve) error {
 	if err != nil {
 		return err
 	}
-	return h.Stage(parley.NewEvent(h.Turn(), a.Agent, parley.ContextRetrieved{Snippets: found}))
+	return h.Stage(parley.NewEvent(h.Turn(), a.Agent, found))
 }
 
 // system is the first part of a prompt, with what changes least before what
@@ -335,6 +335,10 @@ func (g given) system(s *parley.Session, a *parley.Agent, def parley.AgentDef) s
 	if s.Summary != "" {
 		section("Summary of earlier turns")
 		b.WriteString(s.Summary)
+	}
+	if s.Turn != nil && len(s.Turn.Attached) > 0 {
+		section("Attached entities")
+		b.WriteString(strings.TrimRight(parley.AttachedText(s.Turn.Attached), "\n"))
 	}
 	return b.String()
 }

@@ -211,7 +211,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 		if c, ok := g.due(s, a, def); ok {
 			return []action{condense{c}}
 		}
-		if g.app.Memory.Retrieve && !t.Retrieved {
+		if (g.app.Memory.Retrieve || len(s.Attached) > 0) && !t.Retrieved {
 			return []action{retrieve{Agent: a.Path, Query: t.Request.Message.Text()}}
 		}
 	}

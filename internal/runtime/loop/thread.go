@@ -50,6 +50,9 @@ const foundThen = "[tool calls of this turn and what they returned, shortened]"
 // model would imitate them in its own answers. Effects are named where the answer does not
 // mention them.
 func (th *thread) exchange(x parley.Exchange) {
+	if x.Restored && len(*th) == 0 {
+		th.say(parley.RoleUser, parley.RestoredNote+"\n\n")
+	}
 	th.say(parley.RoleUser, takenBack(x.Taken))
 	th.add(parley.RoleUser, x.User.Parts...)
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {

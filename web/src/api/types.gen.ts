@@ -17,6 +17,7 @@ export interface EventBase {
 }
 
 export interface EventOf {
+  "history.restored": EventBase & { type: "history.restored"; data: HistoryRestored };
   "memory.updated": EventBase & { type: "memory.updated"; data: MemoryUpdated };
   "context.retrieved": EventBase & { type: "context.retrieved"; data: ContextRetrieved };
   "session.created": EventBase & { type: "session.created"; data: SessionCreated };
@@ -62,6 +63,7 @@ export interface EventOf {
 
 /** What Parley calls its kinds of events. */
 export const eventTypes = [
+  "history.restored",
   "memory.updated",
   "context.retrieved",
   "session.created",
@@ -164,6 +166,9 @@ export interface SessionInfo {
   parent?: SessionID;
   workspace?: Workspace;
   read_only?: boolean; // nothing in the workspace is changed
+  attached_entities?: EntityRef[];
+  max_budget_usd?: number; // what all turns together may cost; 0: anything
+  max_turns?: number; // how often a model may be called to answer one message; 0: any number
   direct?: boolean; // made for one direct call: listed only on request, deleted after a week
   created_at: string;
   updated_at: string;
@@ -232,6 +237,13 @@ export type BusyMode = "reject" | "enqueue" | "interrupt" | "steer";
  * Empty: the session has none. Another user's workspace has no name here, so it cannot be
  * reached. */
 export type Workspace = string;
+
+/** EntityRef names a file of a session's workspace that the user has attached to the session. */
+export interface EntityRef {
+  path: string; // relative to the workspace, with slashes
+  title?: string; // for people
+  kind?: string; // such as decision or meeting
+}
 
 /** TurnRef is a turn's id and status. */
 export interface TurnRef {
@@ -466,9 +478,17 @@ export interface Transcript {
   title: string;
   status: SessionStatus;
   seq: number;
+  restored?: RestoredView[]; // an earlier conversation, which the session continues
   turns: TurnView[] | null; // in the order in which they were asked, including queued ones and those that were taken back; null before the first
   rewinds?: RewindView[];
   rewinding?: boolean; // a rewind is restoring files
+}
+
+/** RestoredView is an exchange of an earlier conversation. */
+export interface RestoredView {
+  seq: number;
+  message?: string;
+  answer?: string;
 }
 
 /** TurnView is one turn as people see it. */
@@ -880,6 +900,13 @@ export interface PushInfo {
   key?: string;
 }
 
+/** HistoryRestored is an exchange of an earlier conversation that the session continues. These
+ * events follow session.created, in the order of that conversation. */
+export interface HistoryRestored {
+  user?: string;
+  reply?: string;
+}
+
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
  * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {
@@ -906,9 +933,10 @@ export interface Pin {
   text: string;
 }
 
-/** ContextRetrieved adds snippets to the prompts of its turn. */
+/** ContextRetrieved adds snippets and the session's attached entities to the prompts of its turn. */
 export interface ContextRetrieved {
   snippets: Snippet[] | null;
+  entities?: AttachedEntity[];
 }
 
 /** Snippet is something that was looked up for a turn. */
@@ -917,6 +945,15 @@ export interface Snippet {
   ref: string;
   text: string;
   pinned?: boolean; // looked up because the turn before was about it
+}
+
+/** AttachedEntity is an attached entity as the prompts of a turn show it. It was read when the turn
+ * began. */
+export interface AttachedEntity extends EntityRef {
+  version?: Digest; // the SHA-256 of the whole file
+  text?: string;
+  cut?: boolean; // Text is only the beginning
+  why?: string; // why there is no text, as a sentence for the model
 }
 
 /** SessionCreated is event 1 of every log. */
@@ -941,6 +978,8 @@ export interface SessionCreated {
   in_force?: InForce; // the app's settings when the session was created
   workspace?: Workspace;
   read_only?: boolean; // nothing in the workspace is changed
+  attached_entities?: EntityRef[];
+  max_budget_usd?: number; // what all turns together may cost
 }
 
 /** InForce holds an app's settings that apply to a session which does not set its own: the
@@ -960,6 +999,7 @@ export interface SessionUpdated {
   busy?: BusyMode;
   preferences?: Record<string, unknown>; // replaces all preferences
   rules?: Rule[]; // replaces the rules granted for the session
+  attached_entities?: EntityRef[]; // replaces what is attached
   by?: string;
 }
 
@@ -1464,6 +1504,7 @@ export interface Exchange {
   effects?: Effected[]; // its calls with effects
   results?: string[]; // one line for each of its last tool calls: the tool, its input, its result
   taken?: TakenBack; // what its prompts said about rewinds before it
+  restored?: boolean;
 }
 
 /** TakenBack is what prompts have to say after rewinds: what was done in the part that was taken

@@ -9,6 +9,7 @@ import type {
   Interaction,
   Part,
   ResourceRef,
+  RestoredView,
   Rewind,
   RewindView,
   Sampling,
@@ -60,6 +61,13 @@ class Draft {
         v.title = e.data.title ?? "";
         v.status = "active";
         return;
+      case "history.restored": {
+        const x: RestoredView = { seq: e.seq };
+        if (e.data.user) x.message = e.data.user;
+        if (e.data.reply) x.answer = e.data.reply;
+        v.restored = [...(v.restored ?? []), x];
+        return;
+      }
       case "session.updated":
         if (e.data.title !== undefined && e.data.title !== null) v.title = e.data.title;
         return;

@@ -122,7 +122,8 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       };
     }
     case "context.retrieved": {
-      const snippets = e.data.snippets ?? [];
+      const attached = (e.data.entities ?? []).map((x) => ({ source: "attached", ref: x.path, text: x.why ?? `as of version ${(x.version ?? "").slice(0, 8)}` }));
+      const snippets = [...attached, ...(e.data.snippets ?? [])];
       return snippets.length === 0 ? undefined : { kind: "retrieval", text: `${snippets.length} found:`, snippets };
     }
     case "memory.updated":
