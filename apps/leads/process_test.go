@@ -23,7 +23,9 @@ import (
 
 	"github.com/parley-server/parley/apps"
 	"github.com/parley-server/parley/apps/leads"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/sim/crm"
+	"github.com/parley-server/parley/internal/sim/openai"
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 	"github.com/parley-server/parley/server"
 )
@@ -51,6 +53,9 @@ type office struct {
 	data    string
 	args    []string
 	env     []string
+	front   func(crm http.Handler) http.Handler // what stands before the CRM; nil: nothing
+	brain   seam.Model                          // what answers in place of the app's script; nil: nothing
+	anybody bool                                // the server asks nobody for a login, and has no identity_url
 	mu      sync.Mutex
 	log     bytes.Buffer // what all processes wrote
 	process *exec.Cmd
@@ -64,19 +69,34 @@ func (o *office) logged() string {
 }
 
 // newOffice starts both. app is a folder that replaces the app, or "".
-func newOffice(t *testing.T, store, app string) *office {
+func newOffice(t *testing.T, store, app string, change ...func(*office)) *office {
 	t.Helper()
 	o := &office{t: t, crm: crm.New(crm.Options{}), data: filepath.Join(t.TempDir(), "data")}
-	front := httptest.NewServer(o.crm)
+	for _, f := range change {
+		f(o)
+	}
+	var api http.Handler = o.crm
+	if o.front != nil {
+		api = o.front(api)
+	}
+	front := httptest.NewServer(api)
 	t.Cleanup(func() { front.Close(); _ = o.crm.Close() })
 	o.crmURL = front.URL
 	settings := filepath.Join(t.TempDir(), "parley.yaml")
-	text := "app:\n  leads:\n    identity_url: " + front.URL + "/api/me\nenabled: [leads]\n"
+	text := "enabled: [leads]\n"
+	if !o.anybody {
+		text += "app:\n  leads:\n    identity_url: " + front.URL + "/api/me\n"
+	}
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.args = []string{"serve", "--config", settings, "--data", o.data, "--store", store, "--addr", "127.0.0.1:0"}
 	o.env = []string{"LEADS_TEST_AS_PROGRAM=1", "PLG_API_BASE_URL=" + front.URL, "PARLEY_SCRIPTED_PACE=1ms", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	if o.brain != nil {
+		provider := httptest.NewServer(openai.New(openai.Options{Models: []string{"evil"}, Brain: o.brain}))
+		t.Cleanup(provider.Close)
+		o.env = append(o.env, "OPENAI_BASE_URL="+provider.URL+"/v1", "PARLEY_MODEL=openai/evil")
+	}
 	if app != "" {
 		folder := t.TempDir()
 		if err := os.CopyFS(filepath.Join(folder, "leads"), os.DirFS(app)); err != nil {

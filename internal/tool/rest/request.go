@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/strict"
@@ -131,13 +134,43 @@ func wrongPath(p string) string {
 	if decoded, err := url.PathUnescape(p); err != nil || !utf8.ValidString(decoded) {
 		return "is not text in UTF-8"
 	}
+	if why := strayed(p, "contains //, . or .., which lead to another path"); why != "" {
+		return why
+	}
+	return lookalike(p)
+}
+
+// strayed returns why if a path has segments that lead elsewhere, or "".
+func strayed(p, why string) string {
 	segments := strings.Split(p[1:], "/")
 	for i, s := range segments {
 		if s == "." || s == ".." || s == "" && i < len(segments)-1 {
-			return "contains //, . or .., which lead to another path"
+			return why
 		}
 	}
 	return ""
+}
+
+// lookalike says whether a path becomes another one in a server that unifies characters which look alike.
+func lookalike(p string) string {
+	same := unified(p)
+	if strings.Count(same, "/") != strings.Count(p, "/") || strings.ContainsAny(same, `\%;?#`) {
+		return `contains a character that becomes one of / \ % ; ? # where characters are unified`
+	}
+	return strayed(same, "becomes another path where characters are unified")
+}
+
+// unified is a path without escapes, in which characters that look alike are one (NFKC) and those that are not seen are left out.
+func unified(p string) string {
+	if text, err := url.PathUnescape(p); err == nil {
+		p = text
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
+			return -1
+		}
+		return r
+	}, norm.NFKC.String(p))
 }
 
 // plain reports whether a byte stands for itself in a path: it is unreserved (RFC 3986, 2.3), or one
@@ -263,4 +296,28 @@ func (p Pattern) Matches(r Request) bool {
 		}
 	}
 	return true
+}
+
+// May reports whether some server may take a request for one that fits the pattern: one that unifies characters,
+// ignores dots and spaces at the end of a segment, or takes a suffix such as .json for a format.
+func (p Pattern) May(r Request) bool {
+	last := -1
+	parts := strings.Split(unified(r.Path), "/")
+	for i, s := range parts {
+		s = strings.TrimRight(s, ". \u00a0")
+		if s != "" {
+			last = i
+		}
+		parts[i] = s
+	}
+	r.Path = strings.Join(parts, "/")
+	if p.Matches(r) {
+		return true
+	}
+	if last < 0 {
+		return false
+	}
+	parts[last], _, _ = strings.Cut(parts[last], ".")
+	r.Path = strings.Join(parts, "/")
+	return p.Matches(r)
 }

@@ -205,11 +205,10 @@ func (t *Toolset) EffectOf(_ string, input json.RawMessage) parley.Effect {
 }
 
 func (t *Toolset) effect(r Request) parley.Effect {
-	fits := func(p Pattern) bool { return p.Matches(r) }
 	switch {
-	case !r.changes() && !slices.ContainsFunc(t.writes, fits):
+	case !r.changes() && !slices.ContainsFunc(t.writes, func(p Pattern) bool { return p.May(r) }):
 		return parley.EffectRead
-	case r.changes() && slices.ContainsFunc(t.idempotent, fits):
+	case r.changes() && slices.ContainsFunc(t.idempotent, func(p Pattern) bool { return p.Matches(r) }):
 		return parley.EffectIdempotent
 	}
 	return parley.EffectWrite
@@ -331,6 +330,14 @@ func (t *Toolset) request(ctx context.Context, r seam.Run, in Request) (*http.Re
 func OwnOrg(org string) string {
 	if _, own, ok := strings.Cut(org, ":"); ok {
 		return own
+	}
+	return org
+}
+
+// KeptOrg names an organisation that no issuer has named, so that [OwnOrg] returns it as it is.
+func KeptOrg(org string) string {
+	if strings.Contains(org, ":") {
+		return ":" + org
 	}
 	return org
 }

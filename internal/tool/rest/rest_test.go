@@ -206,6 +206,9 @@ func TestOneForm(t *testing.T) {
 	tools := newTools(t, rest.Options{BaseURLs: []string{a.URL}, Writes: []string{"GET /api/leads/*/merge", "* /api/reset"}})
 	for path, want := range map[string]parley.Effect{
 		"/api/leads/1/merge": parley.EffectWrite, "/api/leads/1/merge/": parley.EffectWrite, "/API/Leads/1/MERGE": parley.EffectWrite, "/api/reset": parley.EffectWrite,
+		"/api/leads/1/merge.json": parley.EffectWrite, "/api/leads/1/merge.json/": parley.EffectWrite, "/api/leads/1/merge%20": parley.EffectWrite, "/api/leads/1/merge%C2%A0": parley.EffectWrite,
+		"/api/leads./1/%EF%BD%8Derge": parley.EffectWrite, "/api/leads/1/m%E2%80%8Berge": parley.EffectWrite, "/api/re%C5%BFet": parley.EffectWrite,
+		"/api/leads/a.b": parley.EffectRead, "/api/leads/%E6%A0%AA/x": parley.EffectRead,
 		"/api/leads/1/merges": parley.EffectRead, "/api/leads/merge": parley.EffectRead, "/api/leads/1/2/merge": parley.EffectRead,
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -223,10 +226,34 @@ func TestOneForm(t *testing.T) {
 	if got := a.took(); got != nil {
 		t.Errorf("got %v", got)
 	}
+	for _, looks := range []string{"/api%EF%BC%8Freset", "/api/x/%EF%BC%8E%EF%BC%8E/reset", "/api/x/%E2%80%A5/reset", "/api/reset%EF%BC%9Bx", "/api/x%E2%80%8B/%E2%80%8B/reset", "/api/%EF%BC%8575"} {
+		if _, err := rest.Parse(json.RawMessage(fmt.Sprintf(`{"method":"GET","path":%q}`, looks))); err == nil || !strings.Contains(err.Error(), "unified") {
+			t.Errorf("%s: %v", looks, err)
+		}
+	}
 	for _, bad := range []string{"", "GET", "get /a", "GET a", "GET /a?x", "FOO /a", "GET /a/../b"} {
 		if _, err := rest.ParsePattern(bad); err == nil {
 			t.Errorf("%q is a pattern", bad)
 		}
+	}
+}
+
+// TestOrganisations: an organisation is sent as whoever issued the token calls it, and one that no issuer has
+// named as it is.
+func TestOrganisations(t *testing.T) {
+	t.Parallel()
+	for org, want := range map[string]string{"clerk:org_1": "org_1", "leads:a:b": "a:b", "org_1": "org_1"} {
+		if got := rest.OwnOrg(org); got != want {
+			t.Errorf("%s: got %s", org, got)
+		}
+	}
+	seen := map[string]string{}
+	for _, org := range []string{"", "acme", "acme:west", ":west", "::", "a:b:c"} {
+		kept := rest.KeptOrg(org)
+		if rest.OwnOrg(kept) != org || seen[kept] != "" {
+			t.Errorf("%q is kept as %q and sent as %q", org, kept, rest.OwnOrg(kept))
+		}
+		seen[kept] = org
 	}
 }
 
