@@ -48,7 +48,7 @@ func (a access) whose(ctx context.Context, r *http.Request, token, org string) (
 	}
 	if a.api == nil || a.api.Identities() == nil {
 		if p, perr := a.principal(r.Context()); perr == nil && p == parley.Local {
-			p.Org = org // there is one person, and the API knows the organisations
+			p.Org = rest.KeptOrg(org) // there is one person, and the API knows the organisations
 			return p, nil
 		}
 	}

@@ -98,6 +98,7 @@ type job struct {
 	part  *Part
 	sent  int64 // the number of an event that was in the log when the message had been accepted
 	joins bool  // the message was given to a turn that was open already
+	asks  bool  // the turn asks for more, which was asked before the part begins
 }
 
 // accept does what a client asks for with a chat, and returns the part that answers it.
@@ -276,8 +277,23 @@ func (h *handler) confirm(ctx context.Context, c chat, id parley.InteractionID) 
 	if _, err := h.resume(ctx, c); err != nil {
 		return j, err
 	}
-	j = job{p: c.p, sent: answered.LastSeq, joins: true, part: NewPart(c.s.ID, row.Turn, answered.LastSeq, c.live)}
+	t, err := h.o.Engine.Turn(ctx, c.p, row.Turn)
+	if err != nil {
+		return j, err
+	}
+	j = job{p: c.p, sent: answered.LastSeq, joins: true, asks: len(t.Interactions) > 0, part: NewPart(c.s.ID, row.Turn, answered.LastSeq, c.live)}
 	return j, h.answered(ctx, c, j.part)
+}
+
+// waitsFor returns what a turn asks a person, if it cannot go on without an answer. It may have asked several
+// things at once, of which one was answered.
+func (h *handler) waitsFor(ctx context.Context, j job) (in parley.Interaction, ok bool, err error) {
+	t, err := h.o.Engine.Turn(ctx, j.p, j.part.turn)
+	if err != nil || t.Status != parley.StatusWaiting || len(t.Interactions) == 0 {
+		return in, false, err
+	}
+	row, err := h.o.Engine.Interaction(ctx, j.p, t.Interactions[0])
+	return row.Interaction, err == nil && row.Open, err
 }
 
 // reset ends a session that the connection has used.

@@ -121,11 +121,12 @@ func (h *handler) scripted() bool {
 // [wire.Encoder] of what [connection.frames] yields, in the same goroutine.
 type connection struct {
 	h        *handler
-	r        *http.Request // the handshake
-	stranger atomic.Bool   // no chat was valid yet
-	part     *Part         // what is shown; only for the goroutine of frames
-	begun    bool          // its first frames were sent; likewise
-	gone     bool          // its session was deleted; likewise
+	r        *http.Request       // the handshake
+	stranger atomic.Bool         // no chat was valid yet
+	part     *Part               // what is shown; only for the goroutine of frames
+	begun    bool                // its first frames were sent; likewise
+	gone     bool                // its session was deleted; likewise
+	asked    *parley.Interaction // what ends it, which was asked before it began; likewise
 
 	mu      sync.Mutex
 	jobs    []job
@@ -284,9 +285,13 @@ func (c *connection) next() (j job, ok bool) {
 // show shows a part, and what comes of the messages that its turn did not read any more. It returns
 // false when the connection is over.
 func (c *connection) show(ctx context.Context, j job, yield func(eventlog.Frame, error) bool) bool {
-	c.part, c.begun, c.gone = j.part, false, false
-	if !yield(eventlog.Frame{}, nil) {
+	c.part, c.begun, c.gone, c.asked = j.part, false, false, nil
+	if !yield(eventlog.Frame{}, nil) || !c.again(ctx, j, yield) {
 		return false
+	}
+	if c.part.Ended() {
+		c.covered(j)
+		return yield(eventlog.Frame{}, nil)
 	}
 	inner, skip := context.WithCancel(ctx)
 	defer skip()
@@ -316,7 +321,7 @@ func (c *connection) show(ctx context.Context, j job, yield func(eventlog.Frame,
 			yield(f, err)
 			return false
 		}
-		if !yield(f, nil) {
+		if !yield(f, nil) || f.Event != nil && !c.again(ctx, j, yield) {
 			return false
 		}
 		if c.part.Ended() {
@@ -325,6 +330,24 @@ func (c *connection) show(ctx context.Context, j job, yield func(eventlog.Frame,
 	}
 	c.covered(j)
 	// The last frame may have said that more follows, so it was not written yet.
+	return yield(eventlog.Frame{}, nil)
+}
+
+// again ends the part if its turn waits for what it asked before the part began. It returns false when the
+// connection is over.
+func (c *connection) again(ctx context.Context, j job, yield func(eventlog.Frame, error) bool) bool {
+	if !j.asks || c.part.Ended() {
+		return true
+	}
+	in, ok, err := c.h.waitsFor(ctx, j)
+	switch {
+	case err != nil && parley.CodeOf(err) != parley.CodeNotFound:
+		yield(eventlog.Frame{}, err)
+		return false
+	case !ok:
+		return true
+	}
+	c.asked = &in
 	return yield(eventlog.Frame{}, nil)
 }
 
@@ -348,6 +371,8 @@ func (c *connection) Encode(f eventlog.Frame, send func(wire.Message)) {
 	case !c.begun:
 		c.begun = true
 		c.part.Begin(send)
+	case c.asked != nil:
+		c.part.Ask(*c.asked, send)
 	case c.gone:
 		c.part.Failed(parley.Errorf(parley.CodeNotFound, "The conversation is not there any more."), send)
 	default:

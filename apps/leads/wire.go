@@ -92,6 +92,13 @@ func (w *Part) Failed(err error, send func(wire.Message)) {
 	}
 }
 
+// Ask ends the part with what its turn has asked before.
+func (w *Part) Ask(in parley.Interaction, send func(wire.Message)) {
+	if w.send = send; !w.ended {
+		w.asked(in)
+	}
+}
+
 // Ended reports whether the last frame was sent.
 func (w *Part) Ended() bool { return w.ended }
 
