@@ -67,6 +67,10 @@ type Info struct {
 	Size     int64 // in bytes; 0 for a folder
 	Mode     fs.FileMode
 	Modified time.Time
+	// Changed is when content or attributes changed, which nobody can set, and ID is the file's number in its file
+	// system; zero where they are not known.
+	Changed time.Time
+	ID      uint64
 }
 
 // place is a name in an open folder.
@@ -143,6 +147,7 @@ func infoOf(name string, fi fs.FileInfo) Info {
 	if !in.Dir {
 		in.Size = fi.Size()
 	}
+	in.Changed, in.ID = identity(fi)
 	return in
 }
 

@@ -44,6 +44,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parley-server/parley"
 )
@@ -60,7 +61,8 @@ type Options struct {
 	Remote string
 	// Token is sent to a remote at an https URL: a user and a token joined by a colon, or a token.
 	Token  string
-	Logger *slog.Logger // nil: silent
+	Logger *slog.Logger     // nil: silent
+	Now    func() time.Time // for commits of our own, see [Make]; nil: time.Now
 	// At is called at each point at which a crash can leave something behind. Its error ends what is
 	// under way there, with everything left as a crash leaves it. Tests use it. Nil: nobody is told.
 	At func(point string) error

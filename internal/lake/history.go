@@ -1,0 +1,199 @@
+package lake
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/gitrepo"
+	"github.com/parley-server/parley/internal/wiki"
+)
+
+// History is a page of the commits that changed an entity, the newest first.
+type History struct {
+	Revisions []Revision `json:"revisions"`
+	Next      string     `json:"next,omitempty"`
+}
+
+// spelt is the path of an entity that may not be there any more.
+func (l *Lake) spelt(ctx context.Context, name string) (string, error) {
+	clean, err := files.Clean(name)
+	if err != nil {
+		return "", err
+	}
+	err = l.x.with(ctx, func(c *sqlite.Conn) error {
+		f, err := find(c, clean)
+		if err == nil {
+			clean = f.Path
+		}
+		if parley.CodeOf(err) == parley.CodeNotFound {
+			err = nil
+		}
+		return err
+	})
+	return clean, err
+}
+
+// History lists the commits that changed an entity. It need not exist any more.
+func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err error) {
+	h.Revisions = []Revision{}
+	name, err = l.spelt(ctx, name)
+	if err != nil {
+		return h, err
+	}
+	most := p.limit()
+	list, err := l.repo.History(ctx, name, p.After, most+1)
+	if err != nil {
+		return h, err
+	}
+	if len(list) == 0 && p.After == "" {
+		if _, err := l.tree.Stat(name); err != nil {
+			return h, notFound(name)
+		}
+	}
+	for _, r := range list {
+		h.Revisions = append(h.Revisions, Revision{Commit: r.Hash, At: r.At, Author: r.Author, Reason: r.Subject, Deleted: r.Gone})
+	}
+	if len(h.Revisions) > most {
+		h.Revisions = h.Revisions[:most]
+		h.Next = h.Revisions[most-1].Commit
+	}
+	return h, nil
+}
+
+// At reads what an entity had in a commit.
+func (l *Lake) At(ctx context.Context, name, commit string) (e Entity, err error) {
+	if name, err = l.spelt(ctx, name); err != nil {
+		return e, err
+	}
+	body, err := l.repo.Content(ctx, commit, name, MaxEntity)
+	if err != nil {
+		return e, err
+	}
+	e = Parse(name, body)
+	e.Body = string(body)
+	return e, nil
+}
+
+// Diff is the difference of an entity between two commits, as unified diff. from "" is the commit before to; to "" is the file as it is now. If both are "", it
+// is what is not committed. A side that has no such file is empty.
+func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, err error) {
+	if name, err = l.spelt(ctx, name); err != nil {
+		return "", err
+	}
+	if from == "" {
+		if from, err = l.before(ctx, name, to); err != nil {
+			return "", err
+		}
+	}
+	side := func(commit string) (string, bool, error) {
+		if commit == none {
+			return "", false, nil
+		}
+		body, err := l.repo.Content(ctx, commit, name, MaxEntity)
+		if parley.CodeOf(err) == parley.CodeNotFound {
+			// The commit may be without the file, or there is no such commit.
+			if _, herr := l.repo.History(ctx, name, commit, 1); herr != nil {
+				return "", false, herr
+			}
+			return "", false, nil
+		}
+		return string(body), err == nil, err
+	}
+	old, was, err := side(from)
+	if err != nil {
+		return "", err
+	}
+	var body string
+	is := true
+	if to == "" {
+		raw, rerr := l.tree.Read(name, MaxEntity)
+		if body = string(raw); parley.CodeOf(rerr) == parley.CodeNotFound {
+			is = false
+		} else if rerr != nil {
+			return "", rerr
+		}
+	} else if body, is, err = side(to); err != nil {
+		return "", err
+	}
+	if !was && !is {
+		return "", notFound(name)
+	}
+	return unified(name, old, body, was, is), nil
+}
+
+// none stands for a commit without files.
+const none = "none"
+
+// before is the last commit of an entity before one; "" is what is not committed.
+func (l *Lake) before(ctx context.Context, name, commit string) (string, error) {
+	list, err := l.repo.History(ctx, name, "", 1)
+	if commit != "" {
+		list, err = l.repo.History(ctx, name, commit, 1)
+	}
+	if err != nil || len(list) == 0 {
+		return none, err
+	}
+	return list[0].Hash, nil
+}
+
+func unified(name, old, now string, was, is bool) string {
+	from, to := "a/"+name, "b/"+name
+	if !was {
+		from = "/dev/null"
+	}
+	if !is {
+		to = "/dev/null"
+	}
+	return udiff.Unified(from, to, old, now)
+}
+
+// Feed is a page of the changes of a lake, the oldest first.
+type Feed struct {
+	Changes []parley.LakeChange `json:"changes"`
+	Cursor  string              `json:"cursor"` // for the next page, also when this one is empty
+	More    bool                `json:"more,omitempty"`
+	// Reset says that the cursor is not known any more, because somebody has replaced the history: the changes begin with the first.
+	Reset bool `json:"reset,omitempty"`
+}
+
+// maxTouched is how many files of a change are listed.
+const maxTouched = 500
+
+// Changes lists the commits behind a cursor; "" begins with the first. They are read from the repository, so none is missed, whoever made it and
+// whether the server ran or not. After others have rewritten the branch, as a pull does that puts local commits on top, some may come twice.
+func (l *Lake) Changes(ctx context.Context, cursor string, p Page) (f Feed, err error) {
+	f = Feed{Changes: []parley.LakeChange{}, Cursor: cursor}
+	list, more, again, err := l.repo.Since(ctx, cursor, p.limit())
+	if err != nil {
+		return f, err
+	}
+	f.More, f.Reset = more, again
+	for _, e := range list {
+		c := parley.LakeChange{Commit: e.Hash, Cursor: e.Hash, At: e.At, Author: e.Author, Reason: e.Subject, Changed: []parley.LakeTouched{}}
+		for _, t := range e.Files {
+			if !wiki.IsNote(t.Path) {
+				continue
+			}
+			if c.Cut = len(c.Changed) >= maxTouched; c.Cut {
+				break
+			}
+			c.Changed = append(c.Changed, parley.LakeTouched{Path: t.Path, What: whats[t.What]})
+		}
+		f.Changes = append(f.Changes, c)
+		f.Cursor = e.Hash
+	}
+	return f, nil
+}
+
+var whats = map[byte]string{'A': "created", 'D': "deleted", 'M': "updated", 'T': "updated"}
+
+// Head is the last commit of the branch, which a [Lake.Changes] from now on begins behind; "": there is none.
+func (l *Lake) Head(ctx context.Context) (string, error) { return l.repo.Head(ctx) }
+
+// Repo is the repository. Whoever commits in it by other ways than the lake's uses this one.
+func (l *Lake) Repo() *gitrepo.Repo { return l.repo }

@@ -1,0 +1,204 @@
+// Package lake keeps a lake: a git repository of Markdown files, its entities, with front matter and links.
+// The tools, the REST API and the batch agent all use it; there is no other implementation.
+//
+// # Entities
+//
+// An entity is a Markdown file of the working tree, as it is there, committed or not. Files that git ignores and hidden ones
+// are none. Its front matter says what it is, see [Parse]; links are those of package wiki. Entities are found by a
+// search index, a database in a private folder. It is a cache: it may be deleted at any time, and follows the
+// files, whoever changes them, by their sizes and times. What a reader sees is at most [Options.Fresh] old, and never older than the
+// reader's own changes.
+//
+// # Changes
+//
+// A change is one commit, with an author and a reason, made by package gitrepo: files, index and branch together, or
+// nothing. Changes of different entities all land. A change of an entity that somebody else has changed since is
+// merged by lines, or is a [Conflict] that names the lines. What others have changed and not committed stays uncommitted,
+// if it fits; otherwise the change is refused, or, if its author has seen exactly that content, the content is committed
+// first, in a commit of its own. A move rewrites the links to the entity, and those in it.
+//
+// A change with a key is made once: it is found again by its commit. So after a crash [Lake.Made] says whether it was made.
+//
+// Methods are safe for concurrent use, and so are several processes on one lake, each with a private folder of its own.
+package lake
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha1" //nolint:gosec // git's names of contents are SHA-1
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/gitrepo"
+)
+
+// What is said of entities is in the vocabulary.
+type (
+	Entity   = parley.Entity
+	Link     = parley.EntityLink
+	Backlink = parley.EntityBacklink
+	Fault    = parley.EntityFault
+	Hit      = parley.EntityHit
+	Revision = parley.EntityRevision
+	Author   = gitrepo.Ident
+)
+
+// Options of [Open].
+type Options struct {
+	// Private is a folder of the server for the search index and for git. It exists, and one process uses it at a time.
+	Private string
+	Git     string // the program; "": git, as PATH finds it
+	// Fresh is how old what a reader sees may be; 0: a second. Negative: every reader looks at the files.
+	Fresh  time.Duration
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: silent
+	// Remote is that of [Lake.Sync], see gitrepo.Options.
+	Remote string
+	Token  string
+	// At is called at the points at which a crash can leave something behind, see gitrepo.Options. Tests use it.
+	At func(point string) error
+}
+
+// Lake is an open lake.
+type Lake struct {
+	dir  string
+	root *os.Root
+	tree files.Tree
+	repo *gitrepo.Repo
+	o    Options
+	x    *index
+}
+
+// Open opens the lake in a folder. A folder without a repository becomes one, with what is in it as the first commit.
+func Open(ctx context.Context, dir string, o Options) (*Lake, error) {
+	o.Fresh = cmp.Or(o.Fresh, time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeNotFound, "the lake's folder is not there: %w", err)
+	}
+	r := gitrepo.Options{Dir: dir, Private: o.Private, Git: o.Git, Remote: o.Remote, Token: o.Token, Logger: o.Logger, Now: o.Now, At: o.At}
+	repo, err := gitrepo.Open(ctx, r)
+	if errors.Is(err, gitrepo.ErrNone) {
+		if err = gitrepo.Make(ctx, r); err == nil {
+			repo, err = gitrepo.Open(ctx, r)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "the lake's folder cannot be opened: %w", err)
+	}
+	l := &Lake{dir: dir, root: root, tree: files.Of(root), repo: repo, o: o}
+	sum := sha256.Sum256([]byte(dir))
+	if l.x, err = openIndex(filepath.Join(o.Private, hex.EncodeToString(sum[:8])), l.tree, o); err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close closes the lake. Nothing is lost by not closing it.
+func (l *Lake) Close() error { return errors.Join(l.x.close(), l.root.Close()) }
+
+// Dir is the lake's folder.
+func (l *Lake) Dir() string { return l.dir }
+
+// Sync pulls what others have pushed to the remote, and pushes what they do not have. Without a remote it does nothing.
+func (l *Lake) Sync(ctx context.Context) (gitrepo.Synced, error) {
+	s, err := l.repo.Push(ctx)
+	l.x.touch()
+	return s, err
+}
+
+// VersionOf is the version of an entity with that content.
+func VersionOf(body []byte) string { return blobHash(sha1.New(), body) } //nolint:gosec // as git does
+
+func blobHash(h hash.Hash, body []byte) string {
+	fmt.Fprintf(h, "blob %d\x00", len(body))
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Lakes are the lakes of a server, each open once.
+type Lakes struct {
+	o      Options
+	mu     sync.Mutex
+	open   map[string]*opened
+	closed bool
+}
+
+type opened struct {
+	mu   sync.Mutex
+	lake *Lake
+}
+
+// New makes the lakes of a server, with these options for each.
+func New(o Options) *Lakes { return &Lakes{o: o, open: map[string]*opened{}} }
+
+// In returns the lake in a folder, and opens it if it is not open. It stays open until [Lakes.Close].
+func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeNotFound, "the lake's folder is not there: %w", err)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, parley.Errorf(parley.CodeUnavailable, "the server is shutting down")
+	}
+	one := s.open[dir]
+	if one == nil {
+		one = &opened{}
+		s.open[dir] = one
+	}
+	s.mu.Unlock()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.lake == nil {
+		if one.lake, err = Open(ctx, dir, s.o); err != nil {
+			return nil, err
+		}
+	}
+	return one.lake, nil
+}
+
+// Close closes all lakes.
+func (s *Lakes) Close() (err error) {
+	s.mu.Lock()
+	s.closed = true
+	all := s.open
+	s.open = map[string]*opened{}
+	s.mu.Unlock()
+	for _, one := range all {
+		one.mu.Lock()
+		if one.lake != nil {
+			err = errors.Join(err, one.lake.Close())
+		}
+		one.mu.Unlock()
+	}
+	return err
+}

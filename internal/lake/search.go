@@ -1,0 +1,117 @@
+package lake
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/parley-server/parley"
+)
+
+// Query is a search.
+type Query struct {
+	Text string // words; "of these" in quotes are looked for as a phrase
+	Filter
+}
+
+// Hits is a page of what a search found, the best first.
+type Hits struct {
+	Hits []Hit  `json:"hits"`
+	Next string `json:"next,omitempty"`
+	// Partial says that no entity has all words; these have some of them.
+	Partial bool `json:"partial,omitempty"`
+}
+
+const (
+	maxQuery = 1000 // bytes
+	maxWords = 32
+	maxHits  = 1000 // how far a search can be paged
+)
+
+// Search looks for words in titles, tags and texts. Each word may be the beginning of one. An entity has all of them; if none
+// has, those are found that have some.
+func (l *Lake) Search(ctx context.Context, q Query, p Page) (h Hits, err error) {
+	h.Hits = []Hit{}
+	if len(q.Text) > maxQuery {
+		return h, parley.Errorf(parley.CodeInvalid, "the query has more than %d bytes", maxQuery).WithField("query")
+	}
+	terms := terms(q.Text)
+	if len(terms) == 0 {
+		return h, parley.Errorf(parley.CodeInvalid, "the query has no words").WithField("query").WithHint("give words to look for; to list entities by kind or tag, list them")
+	}
+	from, some := 0, false
+	if p.After != "" {
+		at, partial := strings.CutPrefix(p.After, "some-")
+		if from, err = strconv.Atoi(at); err != nil || from < 0 || from > maxHits {
+			return h, parley.Errorf(parley.CodeInvalid, "%q is not what a page before says is next", parley.Cut(p.After, 60)).WithField("after")
+		}
+		some = partial
+	}
+	most := min(p.limit(), 100)
+	err = l.x.with(ctx, func(c *sqlite.Conn) error {
+		if !some {
+			if err := h.match(c, strings.Join(terms, " AND "), q.Filter, from, most); err != nil || len(h.Hits) > 0 || from > 0 || len(terms) == 1 {
+				return err
+			}
+		}
+		some = true
+		return h.match(c, strings.Join(terms, " OR "), q.Filter, from, most)
+	})
+	h.Partial = some && len(h.Hits) > 0
+	if len(h.Hits) > most {
+		h.Hits = h.Hits[:most]
+		if next := from + most; next < maxHits {
+			h.Next = strconv.Itoa(next)
+			if some {
+				h.Next = "some-" + h.Next
+			}
+		}
+	}
+	return h, err
+}
+
+// match runs a query of the index. The weights are those of title, tags and text.
+func (h *Hits) match(c *sqlite.Conn, match string, f Filter, from, most int) error {
+	cond, args := f.where()
+	args = append([]any{match}, args...)
+	return each(c, `SELECT `+columns+`, snippet(text, 2, '**', '**', '…', 24), score FROM (
+			SELECT t.rowid AS doc, bm25(text, 8.0, 4.0, 1.0) AS score FROM text t JOIN file f ON f.id = t.rowid WHERE text MATCH ? AND `+cond+` ORDER BY score, f.path LIMIT `+strconv.Itoa(most+1)+` OFFSET `+strconv.Itoa(from)+`
+		) hit JOIN file f ON f.id = hit.doc JOIN text ON text.rowid = hit.doc WHERE text MATCH ? ORDER BY score, f.path`, append(args, match), func(st *sqlite.Stmt) error {
+		_, e, err := row(st)
+		h.Hits = append(h.Hits, Hit{Entity: e, Snippet: strings.TrimSpace(strings.ToValidUTF8(parley.Cut(st.ColumnText(11), 600), "")), Score: -st.ColumnFloat(12)})
+		return err
+	})
+}
+
+// terms are the words of a query, as the index takes them.
+func terms(text string) (list []string) {
+	add := func(words []string, prefix bool) {
+		if len(words) == 0 || len(list) >= maxWords {
+			return
+		}
+		t := `"` + strings.Join(words, " ") + `"`
+		if prefix {
+			t += "*"
+		}
+		if !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	split := func(s string) []string {
+		return strings.FieldsFunc(strings.ToValidUTF8(s, " "), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
+	}
+	for i, part := range strings.Split(text, `"`) {
+		if i%2 == 1 {
+			add(split(part), false)
+			continue
+		}
+		for word := range strings.FieldsSeq(part) {
+			add(split(word), true) // as a phrase, such as follow-up
+		}
+	}
+	return list
+}
