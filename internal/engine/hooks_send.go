@@ -18,6 +18,7 @@ type askFirst struct {
 	heard
 	tools *scope.Resolved
 	in    hook.Input
+	pass  *pass
 }
 
 func (*askFirst) Error() string { return "hooks must be asked about the message first" }

@@ -3,10 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -54,15 +51,6 @@ func (l Limits) orgUSD(org string) float64 {
 		return n
 	}
 	return l.OrgUSDPerDay
-}
-
-// maxUsers bounds how many users' rates are kept in memory.
-const maxUsers = 10_000
-
-// meter measures how fast users begin turns.
-type meter struct {
-	mu    sync.Mutex
-	rates map[parley.Principal]*rate.Limiter
 }
 
 // afford ensures that the model calls begun by events are within the user's quota for the
@@ -183,76 +171,25 @@ func (e *Engine) quota(who string, spent, limit float64) error {
 		WithHint("go on after midnight UTC, choose a cheaper model, or ask the operator of this server").WithRetry(tomorrow.Sub(now))
 }
 
-// admit reports whether the user may begin another turn now.
-func (e *Engine) admit(ctx context.Context, p parley.Principal) error {
+// admit reports whether the user may begin another turn now. The turn counts from then on until its pass is settled.
+func (e *Engine) admit(ctx context.Context, p parley.Principal) (*pass, error) {
 	if limit := e.o.Limits.usd(p.User); limit > 0 {
 		spent, err := e.spentToday(ctx, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if spent >= limit {
-			return e.quota("you", spent, limit)
+			return nil, e.quota("you", spent, limit)
 		}
 	}
 	if limit := e.o.Limits.orgUSD(p.Org); limit > 0 {
 		spent, err := e.spentByOrg(ctx, p.Org)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if spent >= limit {
-			return e.quota("your organisation", spent, limit)
+			return nil, e.quota("your organisation", spent, limit)
 		}
 	}
-	m, now := &e.meter, e.o.Now()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	user, n := m.turn(p, e.o.Limits.TurnsPerMinute, now)
-	if wait := user.DelayFrom(now); wait > 0 {
-		user.CancelAt(now)
-		return parley.Errorf(parley.CodeRateLimited, "you have begun %d turns within a minute, which is the limit", n).
-			WithHint("wait a moment").WithRetry(wait)
-	}
-	if p.Org == "" {
-		return nil
-	}
-	org, n := m.turn(parley.Principal{Org: p.Org}, e.o.Limits.OrgTurnsPerMinute, now)
-	if wait := org.DelayFrom(now); wait > 0 {
-		org.CancelAt(now)
-		user.CancelAt(now) // it does not begin
-		return parley.Errorf(parley.CodeRateLimited, "your organisation has begun %d turns within a minute, which is the limit", n).
-			WithHint("wait a moment").WithRetry(wait)
-	}
-	return nil
-}
-
-// turn reserves a turn of a user or an organisation, of n in a minute. Without a limit it is at once.
-func (m *meter) turn(p parley.Principal, n int, now time.Time) (*rate.Reservation, int) {
-	if n <= 0 {
-		return rate.NewLimiter(rate.Inf, 0).ReserveN(now, 1), n
-	}
-	r := m.rates[p]
-	if r == nil {
-		m.forget(now)
-		r = rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n)
-		m.rates[p] = r
-	}
-	return r.ReserveN(now, 1), n
-}
-
-// forget removes users whose rate is fully restored, to make room for another.
-func (m *meter) forget(now time.Time) {
-	if m.rates == nil {
-		m.rates = map[parley.Principal]*rate.Limiter{}
-	}
-	if len(m.rates) < maxUsers {
-		return
-	}
-	for p, r := range m.rates {
-		if r.TokensAt(now) >= float64(r.Burst()) {
-			delete(m.rates, p)
-		}
-	}
-	if len(m.rates) >= maxUsers { // all are active: then the past of all is dropped
-		clear(m.rates)
-	}
+	return e.meter.enter(p, e.o.Limits, e.o.Now())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +244,60 @@ func TestTurnsPerMinute(t *testing.T) {
 		if err := send(); err != nil {
 			t.Errorf("after waiting as told: %v", err)
 		}
+	})
+}
+
+// TestTurnsPerMinute_of_refused_messages: a message that is refused begins no turn, so it does not count, however it
+// is refused and however many come at once. A message that is being decided about does count.
+func TestTurnsPerMinute_of_refused_messages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun, goOn := make(chan struct{}, 3), make(chan struct{})
+		r := enginetest.New(t, func(ctx context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
+			begun <- struct{}{}
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+			say("done")
+			return seam.Reply{}, nil
+		}, enginetest.App(), func(o *engine.Options) { o.Limits.TurnsPerMinute, o.Limits.OrgTurnsPerMinute = 3, 3 })
+		defer r.Close()
+		s := r.Session()
+		send := func(id parley.SessionID, c parley.Send) error {
+			c.Message = "go"
+			_, err := r.Engine.Send(ctx, enginetest.User, id, c)
+			return err
+		}
+		if err := send(s.ID, parley.Send{}); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		var hands sync.WaitGroup
+		for range 20 {
+			hands.Go(func() {
+				if err := send(s.ID, parley.Send{}); parley.CodeOf(err) != parley.CodeBusy && parley.CodeOf(err) != parley.CodeRateLimited {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		hands.Wait()
+		for range 10 {
+			if err := send(s.ID, parley.Send{}); parley.CodeOf(err) != parley.CodeBusy {
+				t.Fatalf("one that is refused: %v", err)
+			}
+			if err := send(s.ID, parley.Send{ExpectedVersion: 1}); parley.CodeOf(err) != parley.CodeConflict {
+				t.Fatalf("one that is out of date: %v", err)
+			}
+			time.Sleep(time.Millisecond) // at another time than what it takes back
+		}
+		for i := range 3 {
+			switch err := send(r.Session().ID, parley.Send{}); {
+			case i == 2 && parley.CodeOf(err) != parley.CodeRateLimited, i < 2 && err != nil:
+				t.Errorf("turn %d: %v", i+2, err)
+			}
+		}
+		close(goOn)
 	})
 }
 

@@ -34,12 +34,14 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 		return parley.TurnInfo{}, err
 	}
 	defer end()
+	defer func() { a.pass.settle(false) }() // if it was not accepted
 	for {
 		info, err := s.send(ctx, p, a)
 		ask, ok := errors.AsType[*askFirst](err)
 		if !ok {
 			return info, err
 		}
+		a.pass = ask.pass
 		if a.heard, err = ask.ask(ctx); err != nil {
 			return parley.TurnInfo{}, err
 		}
@@ -66,6 +68,7 @@ type asked struct {
 	turn    parley.TurnID        // the turn's id; empty: a new one
 	again   bool                 // it may be sent again without a key of its own
 	heard   *heard               // what hooks said about a message for a running turn; nil: they were not asked
+	pass    *pass                // counts it in its user's rate; nil: that is still to be done
 	free    func()               // releases what was reserved for the message; nil: nothing was
 }
 
@@ -153,10 +156,17 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		}
 	}
 	if c.call == nil && c.heard == nil { // otherwise it was admitted before the hooks were asked
-		if err := s.e.admit(ctx, s.view.Principal()); err != nil {
+		if c.pass, err = s.e.admit(ctx, s.view.Principal()); err != nil {
 			return none, nil, err
 		}
 	}
+	defer func() {
+		if ask, ok := errors.AsType[*askFirst](err); ok {
+			ask.pass = c.pass // it is decided later
+			return
+		}
+		c.pass.settle(err == nil)
+	}()
 	turn := c.turn
 	if turn == "" {
 		turn = parley.TurnID(s.e.newID())
