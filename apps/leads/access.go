@@ -28,7 +28,7 @@ func (a access) whose(ctx context.Context, r *http.Request, token, org string) (
 		return none, parley.Errorf(parley.CodeUnauthenticated, "Your login cannot be read.")
 	}
 	if a.api != nil && a.api.Identities() != nil {
-		p, ok, err := a.api.Identities().Whose(ctx, token)
+		p, ok, err := a.api.Identities().WhoseFrom(ctx, app.Network(r), token)
 		if err != nil {
 			return none, err
 		}

@@ -155,6 +155,9 @@ type Deps struct {
 // Identity is who a token belongs to: a user, the organisations of the token, and when it ends.
 type Identity = auth.Identity
 
+// Network is where a request comes from: see [auth.Network].
+func Network(r *http.Request) string { return auth.Network(r) }
+
 // Open makes the tools that an app.yaml asks for. Its errors are [*Off], or mistakes in the
 // settings.
 type Open func(d ToolDeps) (Service, error)

@@ -290,7 +290,7 @@ func (d *door) cookie(r *http.Request) string {
 func (d *door) shown(r *http.Request, shown string) (Identity, error) {
 	if shown != "" {
 		for _, v := range d.o.Verifiers {
-			who, ok, err := v.Verify(r.Context(), shown)
+			who, ok, err := v.Verify(context.WithValue(r.Context(), networkKey{}, Network(r)), shown)
 			if ok && err == nil {
 				return forOrg(who, r.Header)
 			}

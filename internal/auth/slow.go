@@ -2,6 +2,7 @@ package auth
 
 import (
 	"container/list"
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -67,7 +68,7 @@ func (w *wrongs) count(by string, now time.Time) time.Duration {
 // refused is the answer to a wrong key that r shows.
 func (d *door) refused(r *http.Request, shown string, err *parley.Error) error {
 	now := d.o.Now()
-	wait := d.wrong.count("from "+network(r), now)
+	wait := d.wrong.count("from "+Network(r), now)
 	if strings.HasPrefix(shown, keyPrefix) { // other credentials begin alike by themselves
 		wait = max(wait, d.wrong.count("key "+parley.Cut(shown, len(keyPrefix)+4), now))
 	}
@@ -78,9 +79,17 @@ func (d *door) refused(r *http.Request, shown string, err *parley.Error) error {
 		WithHint("a right key is let in at once; `parley keys list` shows those that are").WithRetry(wait)
 }
 
-// network is where a request comes from: an address, or of the sixth version what one
+type networkKey struct{}
+
+// NetworkOf is the [Network] of the request whose credential is verified in ctx, or "".
+func NetworkOf(ctx context.Context) string {
+	n, _ := ctx.Value(networkKey{}).(string)
+	return n
+}
+
+// Network is where a request comes from: an address, or of the sixth version what one
 // customer usually has of them.
-func network(r *http.Request) string {
+func Network(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr

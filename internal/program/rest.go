@@ -58,7 +58,7 @@ func newREST(d app.ToolDeps) (app.Service, error) {
 // verifier identifies users of an app by the tokens that its API accepts.
 func verifier(of string, ids *resttool.Identities) func(ctx context.Context, token string) (app.Identity, bool, error) {
 	return func(ctx context.Context, token string) (app.Identity, bool, error) {
-		p, ok, err := ids.Whose(ctx, token)
+		p, ok, err := ids.WhoseFrom(ctx, auth.NetworkOf(ctx), token)
 		if !ok || err != nil {
 			return app.Identity{}, false, err
 		}

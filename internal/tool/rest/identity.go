@@ -73,6 +73,8 @@ type Identities struct {
 	// Logger is told when the API cannot be asked, and when it can be again. Nil: nobody is.
 	Logger *slog.Logger
 
+	strangers strangers
+
 	mu      sync.Mutex
 	known   map[[32]byte]*told
 	waiting int
@@ -82,6 +84,7 @@ type Identities struct {
 
 // told is what an API said of a token. It may be asked for at the moment.
 type told struct {
+	client string        // as whose stranger it counts; "": nobody's
 	ready  chan struct{} // closed when the rest is there
 	person Person
 	ok     bool
@@ -123,8 +126,14 @@ func (d *Identities) Close() {
 }
 
 // Whose returns whose a token is; ok is false if the API does not accept it. After an error, of
-// CodeUnavailable, that is not known.
-func (d *Identities) Whose(ctx context.Context, token string) (p Person, ok bool, err error) {
+// CodeUnavailable or CodeRateLimited, that is not known.
+func (d *Identities) Whose(ctx context.Context, token string) (Person, bool, error) {
+	return d.WhoseFrom(ctx, "", token)
+}
+
+// WhoseFrom is Whose for a token that a client shows, such as an address in the network. A client that shows many
+// unknown tokens has to wait. A token that was accepted is let in whatever else comes from there.
+func (d *Identities) WhoseFrom(ctx context.Context, client, token string) (p Person, ok bool, err error) {
 	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return p, false, nil
 	}
@@ -135,6 +144,9 @@ func (d *Identities) Whose(ctx context.Context, token string) (p Person, ok bool
 		select {
 		case <-t.ready:
 			if !d.now().Before(t.until) {
+				if t.ok {
+					client = "" // it was no stranger a while ago
+				}
 				t = nil
 			}
 		default:
@@ -145,7 +157,13 @@ func (d *Identities) Whose(ctx context.Context, token string) (p Person, ok bool
 			d.mu.Unlock()
 			return p, false, tooMany()
 		}
-		t = &told{ready: make(chan struct{})}
+		if client != "" {
+			if wait := d.strangers.enter(client, d.now()); wait > 0 {
+				d.mu.Unlock()
+				return p, false, tooManyStrangers(wait)
+			}
+		}
+		t = &told{ready: make(chan struct{}), client: client}
 		d.tidy()
 		d.known[key] = t
 		d.waiting++
@@ -223,6 +241,9 @@ func (d *Identities) ask(ctx context.Context, key [32]byte, t *told, token strin
 		delete(d.known, key)
 	case t.ok:
 		t.until = d.now().Add(keepFor)
+		if t.client != "" {
+			d.strangers.accepted(t.client)
+		}
 	default:
 		t.until = d.now().Add(keepNo)
 	}
