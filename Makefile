@@ -15,7 +15,7 @@ GO_FILES := $(shell find . -name '*.go' -not -path './web/node_modules/*')
 APP_FILES := $(shell find apps -type f)
 WEB_FILES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/e2e/*' 2>/dev/null)
 
-.PHONY: help build addon release run test test-go test-race test-web test-browser conformance check lint generate bench clean need-go need-node chromium postgres
+.PHONY: help build addon release run test test-go test-race test-web test-browser test-claude conformance check lint generate bench clean need-go need-node chromium postgres
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -102,6 +102,17 @@ conformance: $(CONFORMANCE)/node_modules/.package-lock.json | need-go ## the MCP
 
 $(CONFORMANCE)/node_modules/.package-lock.json: $(CONFORMANCE)/package-lock.json | need-node
 	cd $(CONFORMANCE) && npm ci --no-fund --no-audit --loglevel=error
+	@touch $@
+
+# The Claude CLI is no part of Parley. The lock names the version that the tests are about.
+CLAUDE := internal/runtime/claudecli/real
+
+test-claude: $(CLAUDE)/node_modules/.package-lock.json | need-go ## the runtime claude with the real Claude CLI, which npm installs
+	$(GO) vet -trimpath -tags claude ./$(CLAUDE)
+	$(GO) test -trimpath $(TESTED) -tags claude -count=1 ./$(CLAUDE)
+
+$(CLAUDE)/node_modules/.package-lock.json: $(CLAUDE)/package-lock.json | need-node
+	cd $(CLAUDE) && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error || { echo "npm could not install the Claude CLI (174 MB), so the runtime claude is not tested with it"; exit 1; }
 	@touch $@
 
 check: test lint generated ## tests, lint, generated files, import table

@@ -53,6 +53,7 @@ var mayImport = []struct {
 	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
 	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/login", "internal/mcpserver", "internal/seam", "internal/store/mem", "internal/tool/mcp", "internal/vault"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
+	{"internal/runtime/claudecli", []string{".", "internal/seam", "internal/proc"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},

@@ -194,6 +194,9 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	if own := s.App[name]; own.LiveFiles != nil {
 		a.LiveFiles = *own.LiveFiles
 	}
+	if own := s.App[name]; own.Runtime != "" {
+		a.Runtime = own.Runtime
+	}
 	if own := s.App[name]; own.AllowActuation != nil {
 		a.Policy.AllowActuation = own.AllowActuation
 	}

@@ -91,6 +91,7 @@ type Settings struct {
 	Vault     Vault     `yaml:"vault"`
 	Push      Push      `yaml:"push"`
 	Events    Events    `yaml:"events"`
+	Claude    Claude    `yaml:"claude"`
 
 	Auth Auth `yaml:"auth"`
 	// Keys are API keys by name, in addition to those that `parley keys` makes.
@@ -285,6 +286,26 @@ type Events struct {
 	PartialEvery parley.Duration `yaml:"partial_every"`
 }
 
+// Claude is the Claude CLI, for the runtime claude. It is not part of Parley: whoever runs the server
+// installs it.
+type Claude struct {
+	// Path is the executable. Default: claude in the folders of $PATH, else the one below
+	// NodeModules.
+	Path string `yaml:"path,ref"`
+	// NodeModules is a node_modules folder in which npm has installed the package of this
+	// platform, such as @anthropic-ai/claude-code-linux-x64. Default: none.
+	NodeModules string `yaml:"node_modules,ref"`
+	// Processes is how many run at once. Each serves one session and takes about 250 MB. Default 8.
+	Processes int `yaml:"processes"`
+	// Idle is how long a process waits for the next turn of its session. Default 5m.
+	Idle parley.Duration `yaml:"idle"`
+	// Wait is how long a turn waits when all processes are busy. Default 1m.
+	Wait parley.Duration `yaml:"wait"`
+	// Memory is how much memory each process, and each program that it starts, may allocate.
+	// Default 4GiB; 0 is no limit.
+	Memory Size `yaml:"memory"`
+}
+
 // AppSettings change one app.
 type AppSettings struct {
 	// Data replaces the app's data folder. PARLEY_<APP>_DATA does the same and takes
@@ -292,6 +313,9 @@ type AppSettings struct {
 	Data string `yaml:"data,ref"`
 	// Model replaces the app's model; it wins over Settings.Model.
 	Model string `yaml:"model,ref"`
+	// Runtime replaces what carries out the app's turns: loop or claude. Default: what the app
+	// says.
+	Runtime string `yaml:"runtime"`
 	// URL and Token are those of the service that the app's tools use, such as a Home
 	// Assistant. Default: what the app says, or else the service's own variables
 	// (HOME_ASSISTANT_URL and HOME_ASSISTANT_TOKEN).
@@ -367,6 +391,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: 300e9},
 		Scripted: Scripted{Pace: 25e6},
 		Auth:     Auth{Supervisor: "172.30.32.2"},
+		Claude:   Claude{Processes: 8, Idle: 300e9, Wait: 60e9, Memory: 4 << 30},
 		env:      env,
 	}
 }
@@ -456,6 +481,10 @@ func (s *Settings) rebase(dir string) {
 		return filepath.Join(dir, p)
 	}
 	s.Data, s.Apps, s.WorkspacesDir, s.PlatformDir = fix(s.Data), fix(s.Apps), fix(s.WorkspacesDir), fix(s.PlatformDir)
+	s.Claude.NodeModules = fix(s.Claude.NodeModules)
+	if strings.ContainsRune(s.Claude.Path, filepath.Separator) { // else it is a name, for $PATH
+		s.Claude.Path = fix(s.Claude.Path)
+	}
 	for name, a := range s.App {
 		a.Data = fix(a.Data)
 		s.App[name] = a

@@ -22,6 +22,14 @@ func (h *host) Now() time.Time            { return h.s.e.now() }
 func (h *host) NewCall() parley.CallID    { return parley.CallID(h.s.e.newID()) }
 func (h *host) Commands() <-chan struct{} { return h.r.commands }
 
+// Folder implements [seam.Host].
+func (h *host) Folder() (dir string, readOnly bool, err error) {
+	if space := h.r.tools.Space(); space != "" {
+		dir, err = h.r.tools.Folders().Dir(h.r.owner, space)
+	}
+	return dir, h.r.readOnly, err
+}
+
 // with runs f with the session's lock, unless the turn no longer belongs to this run.
 func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	s := h.s

@@ -137,7 +137,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool,
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}
-	return s.begin(withOffered(app, r.Tools), turn, admitted, events...)
+	return s.begin(withOffered(s.equipped(app), r.Tools), turn, admitted, events...)
 }
 
 // zone is the time zone of the session's turns: that of the things its tools deal with, or
@@ -413,7 +413,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		now = s.tools
 	}
 	if now.Digest() == t.App {
-		return withOffered(now.App(), t.Request.Tools), nil
+		return withOffered(s.equipped(now.App()), t.Request.Tools), nil
 	}
 	body, err := s.e.o.Store.Blob(s.e.boot, s.state.Principal(), s.id, t.App)
 	if err != nil {
@@ -436,7 +436,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 			old.Tools[i] = narrowed(old.Tools[i], d)
 		}
 	}
-	return withOffered(&old, t.Request.Tools), nil
+	return withOffered(s.equipped(&old), t.Request.Tools), nil
 }
 
 // placed is the app with the path of the session's workspace in its prompts. What the log names

@@ -8,6 +8,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
+// equipped returns the app as the session's runtime carries it out.
+func (s *session) equipped(app *parley.App) *parley.App {
+	if rt, ok := s.e.o.Runtimes[app.Runtime].(seam.Equipped); ok {
+		return rt.Equip(app)
+	}
+	return app
+}
+
 // maxPaths limits the number of files that a call may announce at once.
 const maxPaths = 1000
 

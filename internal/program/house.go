@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -60,13 +61,14 @@ type house struct {
 	deps   doorDeps
 	limits config.Limits
 
-	store  seam.Store
-	taken  <-chan struct{} // closed when another server has taken the store; nil: never
-	writer *eventlog.Writer
-	files  *livefiles.Files // nil when no app has any
-	push   *push.Push
-	traces *telemetry.Tracer // nil if traces are not exported
-	log    *slog.Logger
+	store    seam.Store
+	taken    <-chan struct{} // closed when another server has taken the store; nil: never
+	carriers map[string]seam.Runtime
+	writer   *eventlog.Writer
+	files    *livefiles.Files // nil when no app has any
+	push     *push.Push
+	traces   *telemetry.Tracer // nil if traces are not exported
+	log      *slog.Logger
 
 	prepared sync.WaitGroup     // preparations that run while serving
 	abandon  context.CancelFunc // ends it
@@ -321,8 +323,9 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		h.taken = b.Taken()
 	}
 	carriers := map[string]seam.Runtime{}
+	h.carriers = carriers
 	for name, make := range runtimes {
-		carriers[name] = make(p.models)
+		carriers[name] = make(p, log)
 	}
 	if h.scopes, err = p.scopes(writer, log); err != nil {
 		_ = writer.Close(ctx)
@@ -408,6 +411,11 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	}
 	h.prepared.Wait()
 	err := h.engine.Close(ctx)
+	for _, rt := range h.carriers {
+		if c, ok := rt.(io.Closer); ok {
+			err = errors.Join(err, c.Close())
+		}
+	}
 	flush, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
 	if errors.Is(err, context.DeadlineExceeded) {

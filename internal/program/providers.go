@@ -385,7 +385,25 @@ func (m *models) paced(f seam.Model) seam.Model {
 	if n <= 0 {
 		return f
 	}
-	return pacedModel{f, rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n), n}
+	p := pacedModel{f, rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n), n}
+	if f, ok := f.(seam.Passer); ok {
+		return pacedPasser{p, f}
+	}
+	return p
+}
+
+// pacedPasser is a pacedModel that can also pass requests on.
+type pacedPasser struct {
+	pacedModel
+	passer seam.Passer
+}
+
+// Pass implements seam.Passer.
+func (p pacedPasser) Pass(ctx context.Context, body []byte, beta []string) (*http.Response, error) {
+	if err := p.full(p.Info().Name); err != nil {
+		return nil, err
+	}
+	return p.passer.Pass(ctx, body, beta)
 }
 
 type pacedModel struct {
@@ -396,16 +414,22 @@ type pacedModel struct {
 
 // Stream implements seam.Model.
 func (p pacedModel) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
+	if err := p.full(r.Model); err != nil {
+		return func(yield func(seam.ModelDelta, error) bool) { yield(seam.ModelDelta{}, err) }
+	}
+	return p.Model.Stream(ctx, r)
+}
+
+// full counts a call, and refuses it if there are too many.
+func (p pacedModel) full(model string) error {
 	now := time.Now()
 	turn := p.limit.ReserveN(now, 1)
 	if wait := turn.DelayFrom(now); wait > 0 {
 		turn.CancelAt(now)
-		return func(yield func(seam.ModelDelta, error) bool) {
-			yield(seam.ModelDelta{}, parley.Errorf(parley.CodeRateLimited, "%s is called more than %d times a minute, which is this server's limit", r.Model, p.n).
-				WithHint("try again in a moment").WithRetry(wait))
-		}
+		return parley.Errorf(parley.CodeRateLimited, "%s is called more than %d times a minute, which is this server's limit", model, p.n).
+			WithHint("try again in a moment").WithRetry(wait)
 	}
-	return p.Model.Stream(ctx, r)
+	return nil
 }
 
 // CountTokens implements seam.TokenCounter if the model does; counting is not a call. 0
@@ -419,7 +443,10 @@ func (p pacedModel) CountTokens(ctx context.Context, r seam.Request) (int64, err
 
 // of is the model itself, for uses other than streaming.
 func of(f seam.Model) seam.Model {
-	if p, ok := f.(pacedModel); ok {
+	switch p := f.(type) {
+	case pacedModel:
+		return p.Model
+	case pacedPasser:
 		return p.Model
 	}
 	return f

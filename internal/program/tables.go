@@ -57,8 +57,9 @@ var toolsets = map[string]app.Open{
 }
 
 // runtimes carry turns forward.
-var runtimes = map[string]func(m seam.Models) seam.Runtime{
-	"loop": func(m seam.Models) seam.Runtime { return loop.New(m, loop.Options{}) },
+var runtimes = map[string]func(p *plan, log *slog.Logger) seam.Runtime{
+	"loop":   func(p *plan, _ *slog.Logger) seam.Runtime { return loop.New(p.models, loop.Options{}) },
+	"claude": newClaude,
 }
 
 // kit is what a program consists of besides these tables, and what the folders of apps may name.

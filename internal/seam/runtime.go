@@ -18,6 +18,14 @@ type Runtime interface {
 	Run(ctx context.Context, h Host) (Ending, error)
 }
 
+// Equipped is a Runtime that brings tools of its own.
+type Equipped interface {
+	// Equip returns the app as this runtime carries it out. The tools that the runtime runs by
+	// itself are declared with parley.RunRuntime, in place of the app's tools of the same names. It
+	// must not change app, and must always return the same for the same app.
+	Equip(app *parley.App) *parley.App
+}
+
 // Starter is a Runtime that begins turns on its own, for example because background work of an
 // earlier turn has ended. An engine calls Starts once, before any Run. The runtime may call
 // start at any time after that, but not in Run's own goroutine. When start has returned a turn,
@@ -54,6 +62,9 @@ type Host interface {
 	Turn() parley.TurnID
 	Now() time.Time
 	NewCall() parley.CallID
+	// Folder is the path of the session's workspace on this machine, for programs that work in it.
+	// It is empty if the session has no workspace. readOnly: nothing in it may be changed.
+	Folder() (dir string, readOnly bool, err error)
 	// Commands signals that a command has changed the state: a message in between, an
 	// answer. Signals that nobody has received are merged.
 	Commands() <-chan struct{}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"net/http"
 
 	"github.com/parley-server/parley"
 )
@@ -87,6 +88,15 @@ type Measurer interface {
 // TokenCounter is a Model whose provider counts the input tokens of a request.
 type TokenCounter interface {
 	CountTokens(ctx context.Context, r Request) (int64, error)
+}
+
+// Passer is a Model whose provider accepts requests that somebody else has written in the form of
+// the provider's own API, such as a program that brings its own agent.
+type Passer interface {
+	// Pass sends the body to the provider's endpoint for model calls, for this model and with the
+	// account's key. beta lists features of the API that the body uses. The response has any
+	// status, and the caller closes its body. An error means that there was no response.
+	Pass(ctx context.Context, body []byte, beta []string) (*http.Response, error)
 }
 
 // Request is one model call: all that the model sees.

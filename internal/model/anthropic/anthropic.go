@@ -126,10 +126,13 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, to any) error 
 	return nil
 }
 
+func (c *Client) header() http.Header {
+	return http.Header{"X-Api-Key": {c.opt.Key}, "Anthropic-Version": {version}, "User-Agent": {"parley"}}
+}
+
 // send sends a request. The response it returns has a 2xx status.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	h := http.Header{"X-Api-Key": {c.opt.Key}, "Anthropic-Version": {version}, "User-Agent": {"parley"}}
-	resp, err := c.said.Send(ctx, c.opt.HTTP, method, c.opt.BaseURL+path, h, body)
+	resp, err := c.said.Send(ctx, c.opt.HTTP, method, c.opt.BaseURL+path, c.header(), body)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -152,6 +153,26 @@ func (m *model) learns(ctx context.Context, err error, p sdk.MessageNewParams) b
 	}
 	m.c.opt.Logger.InfoContext(ctx, "anthropic: the model does not accept a setting", "model", m.id, "said", e.Message)
 	return true
+}
+
+// Pass implements seam.Passer.
+func (m *model) Pass(ctx context.Context, body []byte, beta []string) (*http.Response, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "the request is not valid JSON")
+	}
+	var err error
+	if fields["model"], err = json.Marshal(m.id); err != nil {
+		return nil, err
+	}
+	if body, err = json.Marshal(fields); err != nil {
+		return nil, err
+	}
+	h := m.c.header()
+	if len(beta) > 0 {
+		h["Anthropic-Beta"] = beta
+	}
+	return m.c.said.Send(ctx, m.c.opt.HTTP, http.MethodPost, m.c.opt.BaseURL+"/v1/messages", h, body)
 }
 
 // Check implements seam.Checker: it requests the model's description, which is free.

@@ -12,7 +12,10 @@
 // [Server.Fault] simulates the provider's failures, once for each fault. The server starts no
 // goroutine. All methods are safe for concurrent use.
 //
-// Not simulated: batches, files, beta features, and tools that the provider runs. A brain may
+// Of beta features, those that the Claude CLI uses are accepted from requests that name any: settings
+// of what the context keeps, messages of the system in between, and updates of thoughts.
+//
+// Not simulated: batches, files, other beta features, and tools that the provider runs. A brain may
 // return the blocks of such tools as parts of its reply.
 package anthropic
 
@@ -38,6 +41,8 @@ type Options struct {
 	// Asked is called with every request for a message, as received and as the brain will see
 	// it. It may change the latter: the API does not transmit the agent's name.
 	Asked func(body []byte, r *seam.Request)
+	// ID makes the ids of messages and calls; nil: they are numbered from 1.
+	ID func(prefix string) string
 }
 
 // Model is a model of the simulated provider, with its capabilities.
@@ -104,6 +109,9 @@ func (s *Server) count(f func(*Counts)) {
 
 // id makes an id in the provider's form.
 func (s *Server) id(prefix string) string {
+	if s.opt.ID != nil {
+		return s.opt.ID(prefix)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ids++
@@ -142,7 +150,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/v1/messages" && r.Method == http.MethodPost:
 		s.messages(w, r, body)
 	case path == "/v1/messages/count_tokens" && r.Method == http.MethodPost:
-		s.countTokens(w, body)
+		s.countTokens(w, r, body)
 	case path == "/v1/models" && r.Method == http.MethodGet:
 		s.models(w, r.URL.Query())
 	case one && r.Method == http.MethodGet:
@@ -178,8 +186,8 @@ func (s *Server) admit(r *http.Request) *Error {
 	return nil
 }
 
-func (s *Server) countTokens(w http.ResponseWriter, body []byte) {
-	req, e := parse(body, true)
+func (s *Server) countTokens(w http.ResponseWriter, r *http.Request, body []byte) {
+	req, e := parse(body, true, r.Header.Get("Anthropic-Beta") != "")
 	if e == nil {
 		e = s.fits(req)
 	}

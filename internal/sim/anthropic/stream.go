@@ -24,7 +24,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, body []byte) {
 	if fault.before(w, r) {
 		return
 	}
-	req, e := parse(body, false)
+	req, e := parse(body, false, r.Header.Get("Anthropic-Beta") != "")
 	if e == nil {
 		e = s.fits(req)
 	}

@@ -27,6 +27,7 @@ type request struct {
 type message struct {
 	Role   string
 	Blocks []content
+	beta   bool // it has a field of a beta feature
 }
 
 // content is a content block of any type.
@@ -78,7 +79,7 @@ type thinking struct {
 // Validate checks the body of a request for a message against the provider's rules. The error is
 // an *[Error] in the provider's words.
 func Validate(body []byte) error {
-	req, e := parse(body, false)
+	req, e := parse(body, false, false)
 	if e == nil {
 		e = (&Server{opt: Options{Models: Known()}}).fits(req)
 	}
@@ -96,14 +97,17 @@ var fields = []string{
 // notCounted are the fields that are rejected when only counting tokens.
 var notCounted = []string{"max_tokens", "stream", "temperature", "top_k", "top_p", "stop_sequences", "metadata"}
 
-// parse parses a body and checks its form.
-func parse(body []byte, counting bool) (*request, *Error) {
+// betas are fields that requests with beta features may have.
+var betas = []string{"context_management"}
+
+// parse parses a body and checks its form. beta says that the request names beta features.
+func parse(body []byte, counting, beta bool) (*request, *Error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(body, &top); err != nil || top == nil {
 		return nil, invalid("The request body is not valid JSON")
 	}
 	for name := range top {
-		if !slices.Contains(fields, name) || counting && slices.Contains(notCounted, name) {
+		if !slices.Contains(fields, name) && !(beta && slices.Contains(betas, name)) || counting && slices.Contains(notCounted, name) {
 			return nil, invalid("%s: Extra inputs are not permitted", name)
 		}
 	}
@@ -137,6 +141,22 @@ func parse(body []byte, counting bool) (*request, *Error) {
 	var e *Error
 	if r.System, e = blocks("system", in.System); e != nil {
 		return nil, e
+	}
+	r.Messages = nil
+	for _, m := range in.Messages {
+		switch {
+		case m.beta && !beta:
+			return nil, invalid("messages: output_config: Extra inputs are not permitted")
+		case m.Role != "system":
+			r.Messages = append(r.Messages, m)
+		case beta:
+			r.System = append(r.System, m.Blocks...)
+		default:
+			return nil, badRole(m.Role)
+		}
+	}
+	if beta && r.Thinking != nil && r.Thinking.Display == "updates" {
+		r.Thinking.Display = "summarized"
 	}
 	switch {
 	case r.Model == "":
@@ -189,13 +209,17 @@ func (m *message) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	for name := range in {
-		if name != "role" && name != "content" {
+		switch name {
+		case "role", "content":
+		case "output_config": // how much to think from there on
+			m.beta = true
+		default:
 			return invalid("messages: %s: Extra inputs are not permitted", name)
 		}
 	}
 	_ = json.Unmarshal(in["role"], &m.Role) // a role that is not a string is unknown
-	if m.Role != "user" && m.Role != "assistant" {
-		return invalid("messages: Unexpected role %q. Allowed roles are \"user\" or \"assistant\"", m.Role)
+	if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
+		return badRole(m.Role)
 	}
 	list, e := blocks("messages.content", in["content"])
 	if e != nil {
@@ -206,6 +230,10 @@ func (m *message) UnmarshalJSON(b []byte) error {
 	}
 	m.Blocks = list
 	return nil
+}
+
+func badRole(role string) *Error {
+	return invalid("messages: Unexpected role %q. Allowed roles are \"user\" or \"assistant\"", role)
 }
 
 var (

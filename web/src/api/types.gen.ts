@@ -352,7 +352,7 @@ export interface App {
   name: string;
   title: string;
   description?: string;
-  runtime: string; // "loop"
+  runtime: string; // what carries out its turns: "loop" or "claude"
   entry: string; // the agent that gets the user's message
   agents: Record<string, AgentDef>;
   tools: ToolDecl[] | null; // every tool some agent has

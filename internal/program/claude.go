@@ -1,0 +1,105 @@
+package program
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/runtime/claudecli"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/sim/anthropic"
+)
+
+// claudeFolder is the folder in the data folder with the files of Claude CLIs.
+const claudeFolder = "claude"
+
+// newClaude makes the runtime of the Claude CLI. Nothing is looked for before a turn needs it.
+func newClaude(p *plan, log *slog.Logger) seam.Runtime {
+	s := p.settings.Claude
+	return claudecli.New(p.models, claudecli.Options{
+		Find: func() (string, error) { return claudecli.Locate(whereIs(s)) }, Data: p.folder.Path(claudeFolder),
+		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Translate: translated, Logger: log,
+	})
+}
+
+func whereIs(s config.Claude) claudecli.Where {
+	return claudecli.Where{Path: s.Path, NodeModules: s.NodeModules}
+}
+
+// translated serves a model of another provider, such as a scripted one, in the form of Anthropic's
+// API, for an agent.
+func translated(m seam.Model, agent string) http.Handler {
+	return anthropic.New(anthropic.Options{
+		Brain: plain{m, agent}, ID: func(prefix string) string { return prefix + "_" + rand.Text() },
+		Models: []anthropic.Model{{ID: claudecli.DefaultModel, MaxInput: 1_000_000, MaxTokens: 128_000, Adaptive: true, Effort: true, Sampling: true, Prefill: true}},
+	})
+}
+
+// plain is a model that sees what people said, without what the CLI adds to it, and tools under the
+// names that they have in apps.
+type plain struct {
+	seam.Model
+	agent string
+}
+
+// Stream implements seam.Model.
+func (p plain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
+	r.Agent, r.Model = p.agent, p.Info().Name
+	theirs := map[string]string{}
+	r.Tools = slices.Clone(r.Tools)
+	for i, t := range r.Tools {
+		r.Tools[i].Name = claudecli.LoggedName(t.Name)
+		theirs[r.Tools[i].Name] = t.Name
+	}
+	var messages []parley.Message
+	for _, msg := range r.Messages {
+		if msg.Parts = spoken(msg.Parts); len(msg.Parts) > 0 {
+			messages = append(messages, msg)
+		}
+	}
+	r.Messages = messages
+	return func(yield func(seam.ModelDelta, error) bool) {
+		for d, err := range p.Model.Stream(ctx, r) {
+			if d.Reply != nil {
+				reply := *d.Reply
+				reply.Parts = slices.Clone(reply.Parts)
+				for i, part := range reply.Parts {
+					if name := theirs[part.Name]; name != "" && part.Type == parley.PartToolCall {
+						reply.Parts[i].Name = name
+					}
+				}
+				d.Reply = &reply
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// reminder is what the CLI adds to messages.
+var reminder = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
+
+// spoken are parts without reminders, with the names that tools have in the log.
+func spoken(parts []parley.Part) (list []parley.Part) {
+	for _, p := range parts {
+		switch p.Type {
+		case parley.PartText:
+			if p.Text = strings.TrimSpace(reminder.ReplaceAllString(p.Text, "")); p.Text == "" {
+				continue
+			}
+		case parley.PartToolCall, parley.PartToolResult:
+			p.Name = claudecli.LoggedName(p.Name)
+		}
+		list = append(list, p)
+	}
+	return list
+}

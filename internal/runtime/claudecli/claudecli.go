@@ -1,0 +1,143 @@
+// Package claudecli is the runtime that has the Claude CLI carry turns forward.
+//
+// The CLI is a program of its own, which whoever runs the server installs: it brings an agent, with
+// its loop and its tools. A [Runtime] starts one process for each session that is at work and speaks
+// to it in lines of JSON ("stream-json"). It keeps nothing of a turn that is not in the log:
+//
+//   - Each call of a tool passes a gate before it is made (gate.go). It is answered only after its
+//     start is committed, so policy, approvals, hooks and the rules about crashes are those of every
+//     other call. The app's own tools are given to the CLI by an MCP server in this process (mcp.go).
+//   - Each call of a model goes through a gateway on loopback (gateway.go, model.go). Its start and
+//     what it may cost are committed before it leaves, its reply before the CLI has the end of it. The
+//     keys of providers never reach the CLI.
+//   - What was asked of a human waits with the process, and then without it. An interrupted turn goes
+//     on from its log (replay.go).
+//
+// The CLI's transcript of a session is a cache (transcript.go). Where it is missing, or lacks turns,
+// the CLI is told of them.
+//
+// Processes are in a pool (pool.go) and end with this process in any way (package proc). Nothing that a
+// CLI started outlives it. Methods are safe for concurrent use.
+package claudecli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// Options are the settings of a Runtime.
+type Options struct {
+	// Find finds the executable. Required. See [Locate].
+	Find func() (path string, err error)
+	// Data is a folder for the CLI's files, one sub-folder for each session. Required.
+	Data string
+	// Most is how many processes there are at once; 0: 8. Each takes about 250 MB.
+	Most int
+	// Idle is how long a process waits for its session's next turn; 0: 5 minutes. The next one takes
+	// 0.3 s to start.
+	Idle time.Duration
+	// Wait is how long a turn waits for a place when all processes are busy; 0: 1 minute.
+	Wait time.Duration
+	// Memory limits what each process may allocate, in bytes; 0: no limit.
+	Memory int64
+	// Translate makes a handler for Anthropic's API from a model of another provider, for an agent.
+	// nil: only models that implement [seam.Passer] can be used.
+	Translate func(m seam.Model, agent string) http.Handler
+	Logger    *slog.Logger // nil: none
+}
+
+// Runtime drives Claude CLIs.
+type Runtime struct {
+	opt    Options
+	models seam.Models
+	gate   gateway
+	pool   pool
+	work   sync.WaitGroup
+
+	mu    sync.Mutex
+	begin func(context.Context, parley.SessionID, seam.OwnTurn) (parley.TurnID, error)
+}
+
+// New makes a Runtime. It starts nothing.
+func New(models seam.Models, o Options) *Runtime {
+	if o.Most <= 0 {
+		o.Most = 8
+	}
+	if o.Idle <= 0 {
+		o.Idle = 5 * time.Minute
+	}
+	if o.Wait <= 0 {
+		o.Wait = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	rt := &Runtime{opt: o, models: models}
+	rt.pool.rt = rt
+	return rt
+}
+
+var (
+	_ seam.Runtime  = (*Runtime)(nil)
+	_ seam.Starter  = (*Runtime)(nil)
+	_ seam.Equipped = (*Runtime)(nil)
+)
+
+// Starts implements [seam.Starter].
+func (rt *Runtime) Starts(begin func(context.Context, parley.SessionID, seam.OwnTurn) (parley.TurnID, error)) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.begin = begin
+}
+
+func (rt *Runtime) starts() func(context.Context, parley.SessionID, seam.OwnTurn) (parley.TurnID, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.begin
+}
+
+// Close ends all processes.
+func (rt *Runtime) Close() error {
+	rt.pool.close()
+	rt.gate.close()
+	rt.work.Wait()
+	return nil
+}
+
+// maxStarts is how often the CLI may end during a turn before the turn fails.
+const maxStarts = 3
+
+// Run implements [seam.Runtime].
+func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
+	for n := 1; ; n++ {
+		t := &turn{
+			rt: rt, h: h, app: h.App(), entry: parley.AgentPath(h.App().Entry), inbox: make(chan struct{}, 1), fails: make(chan error, 1), reserving: make(chan struct{}, 1),
+			uses: map[string]*use{}, news: make(chan struct{}), agents: map[string]parley.AgentPath{}, late: map[parley.CallID]*time.Timer{}, again: map[parley.AgentPath][]parley.Item{},
+		}
+		end, err := t.run(ctx)
+		if err == nil {
+			return end, nil
+		}
+		t.leave()
+		if ctx.Err() != nil || !errors.Is(err, errGone) {
+			return end, err
+		}
+		if err := t.lost(ctx); err != nil {
+			return end, err
+		}
+		if n == maxStarts {
+			failed := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended %d times before the turn was done", n).WithHint("the server's log has what it said")
+			if t.p != nil {
+				t.p.log().Warn("the Claude CLI ends again and again", "said", t.p.stderr.String())
+			}
+			return end, failed
+		}
+	}
+}

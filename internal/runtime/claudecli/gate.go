@@ -1,0 +1,365 @@
+package claudecli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// serve answers a request of the CLI.
+func (p *process) serve(ctx context.Context, c control) (any, error) {
+	switch c.Subtype {
+	case "hook_callback":
+		if c.Input.Event != "PreToolUse" {
+			return map[string]any{}, nil
+		}
+		t, err := p.await(ctx)
+		if err != nil {
+			return decision(false, "Nobody can allow this call now.", nil), nil //nolint:nilerr // an error would say less
+		}
+		return t.gate(ctx, c)
+	case "can_use_tool":
+		t, err := p.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return t.permit(ctx, c)
+	case "mcp_message":
+		return p.mcp(ctx, c.Server, c.Message)
+	}
+	return nil, fmt.Errorf("unsupported request %s", c.Subtype)
+}
+
+// within returns a context that ends with ctx or the attempt, whichever is first.
+func (t *turn) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// gate decides about a call of the CLI's model. Before it allows one, its start is committed.
+func (t *turn) gate(ctx context.Context, c control) (any, error) {
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	u, err := t.use(ctx, c.Input.ToolUseID)
+	if err != nil {
+		return decision(false, parley.Info(err).Message, nil), nil
+	}
+	name := logged(c.Input.Tool)
+	if nativeOf(name) == nil {
+		return decision(true, "", nil), nil // a call of ours is journaled when it is made
+	}
+	if why := t.elsewhere(c.Input.Tool, c.Input.ToolInput); why != "" {
+		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeDenied, Output: why})
+		return decision(false, why, nil), nil
+	}
+	if why := t.tooMany(u.call); why != "" {
+		return decision(false, why, nil), nil
+	}
+	d, err := t.begin(ctx, u.call)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.fail(err)
+		}
+		return nil, err // the hook blocks on failure
+	}
+	if !d.Run {
+		u.mu.Lock()
+		u.ended = true
+		u.mu.Unlock()
+		return t.recorded(u, d), nil
+	}
+	t.begun(u, d)
+	input := json.RawMessage(nil)
+	if !sameJSON(d.Call.Input, c.Input.ToolInput) && !sameJSON(d.Call.Input, t.requested(u.call)) {
+		input = d.Call.Input // a person or a hook has edited it
+	}
+	return decision(true, "", input), nil
+}
+
+// requested is the input with which the model asked for a call.
+func (t *turn) requested(call parley.CallID) json.RawMessage {
+	if now := t.h.State().Turn; now != nil {
+		if c := now.Tool(call); c != nil {
+			return c.Input
+		}
+	}
+	return nil
+}
+
+// begin begins a call, and waits for a human if one has to be asked.
+func (t *turn) begin(ctx context.Context, call parley.CallID) (seam.Decision, error) {
+	for {
+		d, err := t.h.Begin(ctx, parley.ToolCall{Call: call})
+		if !errors.Is(err, seam.ErrParked) {
+			return d, err
+		}
+		if err := t.h.Wait(ctx, call); err != nil {
+			return d, err
+		}
+	}
+}
+
+// recorded answers for a call that is not to be run. What was made earlier in the turn, before it was
+// interrupted, is told to the model: the CLI goes through the turn again.
+func (t *turn) recorded(u *use, d seam.Decision) any {
+	n := nativeOf(u.name)
+	r := d.Result
+	c := (*parley.Tool)(nil)
+	if now := t.h.State().Turn; now != nil {
+		c = now.Tool(u.call)
+	}
+	switch {
+	case c == nil || c.StartedAt.IsZero():
+		return decision(false, r.Output, nil) // it was refused
+	case n.effect == parley.EffectRead && n.name != "Task" && r.Outcome == parley.OutcomeOK:
+		return decision(true, "", nil) // the CLI has to see for itself, for example which version of a file the model knows
+	}
+	text := r.Output
+	switch {
+	case r.Outcome == parley.OutcomeUnknown:
+		text = "It is not known whether this call took effect."
+		switch c.Resolution {
+		case parley.ChoiceHappened:
+			text = "A person has confirmed that it took effect."
+		case parley.ChoiceDidNot:
+			text = "A person has confirmed that it did not take effect."
+		}
+	case r.Outcome != parley.OutcomeOK:
+		text = "It failed: " + text
+	}
+	return decision(false, "[This call was made before the turn was interrupted, and is not made again.]\n"+text, nil)
+}
+
+// begun notes that a call runs.
+func (t *turn) begun(u *use, d seam.Decision) {
+	u.mu.Lock()
+	u.allowed = true
+	u.mu.Unlock()
+	if u.name == "Task" {
+		t.startAgent(u, d.Call)
+	}
+	if d.Effect == parley.EffectRead || d.Deadline.IsZero() {
+		return
+	}
+	late := time.AfterFunc(d.Deadline.Sub(t.h.Now()), func() {
+		u.mu.Lock()
+		ended := u.ended
+		u.mu.Unlock()
+		if !ended {
+			t.fail(errGone)
+		}
+	})
+	t.mu.Lock()
+	t.late[d.Call.Call] = late
+	t.mu.Unlock()
+}
+
+// tooMany refuses a call that exceeds the turn's budget of calls, and ends the turn.
+func (t *turn) tooMany(call parley.CallID) string {
+	now := t.h.State().Turn
+	if now == nil || now.Request.Budgets.MaxToolCalls <= 0 {
+		return ""
+	}
+	limit := now.Request.Budgets.MaxToolCalls
+	for i, c := range now.Tools.All() {
+		if c.Call == call && i >= limit {
+			b := &parley.BudgetReached{Name: "tool_calls", Limit: float64(limit), Used: float64(limit)}
+			t.exceeded(b, budgetError(b))
+			t.halt()
+			return "The turn has reached its budget of tool calls."
+		}
+	}
+	return ""
+}
+
+// elsewhere says why a tool may not use the file that its input names: it is outside the session's
+// workspace. The CLI's own files of the session, such as its plans and what its background commands
+// have printed, may be read, and plans written.
+func (t *turn) elsewhere(tool string, input json.RawMessage) string {
+	n := nativeOf(logged(tool))
+	if n == nil || n.path == "" {
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(input, &fields) != nil || json.Unmarshal(fields[n.path], &name) != nil {
+		return "" // the CLI refuses it
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(t.p.spec.dir, name)
+	}
+	real := reached(name)
+	may := []string{reached(t.p.spec.dir)}
+	if n.effect == parley.EffectRead {
+		may = append(may, reached(filepath.Join(t.p.spec.home, "tmp")), reached(filepath.Join(t.p.spec.config(), "projects")))
+	}
+	may = append(may, reached(filepath.Join(t.p.spec.config(), "plans")))
+	if slices.ContainsFunc(may, func(dir string) bool { return real == dir || strings.HasPrefix(real, dir+string(filepath.Separator)) }) {
+		return ""
+	}
+	return "This file is outside the workspace. The call was not made."
+}
+
+// reached is the file that a name leads to, with links followed as far as it exists.
+func reached(name string) string {
+	name = filepath.Clean(name)
+	rest := ""
+	for dir := name; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return name
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// permit answers can_use_tool: a question or a plan is put to a human; everything else has been
+// decided at the gate.
+func (t *turn) permit(ctx context.Context, c control) (any, error) {
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	deny := func(why string) any { return map[string]any{"behavior": "deny", "message": why} }
+	u, err := t.use(ctx, c.ToolUseID)
+	if err != nil {
+		return deny(parley.Info(err).Message), nil
+	}
+	if !slices.Contains(asking, c.Tool) {
+		if u.mu.Lock(); u.allowed || nativeOf(u.name) == nil {
+			u.mu.Unlock()
+			return map[string]any{"behavior": "allow", "updatedInput": c.RawInput}, nil
+		}
+		u.mu.Unlock()
+		return deny("The call was not allowed."), nil
+	}
+	r, err := t.call(ctx, u.call)
+	if err != nil {
+		return nil, err
+	}
+	if r.Outcome != parley.OutcomeOK {
+		return deny(r.Output), nil
+	}
+	if c.Tool == askTool {
+		input := c.RawInput
+		if len(r.Data) > 0 {
+			input = r.Data
+		}
+		return map[string]any{"behavior": "allow", "updatedInput": input}, nil
+	}
+	s := t.h.State()
+	mode := modeOf(t.app, &s)
+	t.p.mu.Lock()
+	t.p.mode = mode
+	t.p.mu.Unlock()
+	return map[string]any{
+		"behavior": "allow", "updatedInput": c.RawInput,
+		"updatedPermissions": []any{map[string]string{"type": "setMode", "mode": mode, "destination": "session"}},
+	}, nil
+}
+
+// call makes a call of a tool of ours, and waits for a human if one has to be asked.
+func (t *turn) call(ctx context.Context, call parley.CallID) (parley.ToolResult, error) {
+	ctx, cancel := t.within(ctx)
+	defer cancel()
+	for {
+		r, err := t.h.Call(ctx, parley.ToolCall{Call: call}, nil)
+		if errors.Is(err, seam.ErrParked) {
+			if err = t.h.Wait(ctx, call); err == nil {
+				continue
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			t.fail(err)
+		}
+		return r, err
+	}
+}
+
+// result journals what a call returned, once. It may be told twice.
+func (t *turn) result(b block) {
+	t.mu.Lock()
+	u := t.uses[b.ToolUseID]
+	t.mu.Unlock()
+	if u == nil {
+		return
+	}
+	r := parley.ToolResult{Call: u.call, Outcome: parley.OutcomeOK, Output: t.inside(text(b.Content))}
+	if b.IsError {
+		r.Outcome = parley.OutcomeError
+	}
+	t.finish(t.ctx, u, r)
+}
+
+// inside is a text of the CLI without the path of the workspace: people know its files by their paths
+// in it.
+func (t *turn) inside(text string) string {
+	if dir := t.p.spec.dir; len(dir) > 1 {
+		text = strings.ReplaceAll(text, dir+string(filepath.Separator), "")
+	}
+	return text
+}
+
+// finish ends a call of one of the CLI's tools.
+func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return
+	}
+	now := t.h.State().Turn
+	if now == nil {
+		return
+	}
+	c := now.Tool(u.call)
+	if c == nil || c.Status == parley.ToolIsEnded {
+		u.ended = true
+		return
+	}
+	if nativeOf(u.name) == nil && c.Status != parley.ToolIsRequested {
+		return // a call of ours ends by itself
+	}
+	u.ended = true
+	t.mu.Lock()
+	if late := t.late[u.call]; late != nil {
+		late.Stop()
+	}
+	t.mu.Unlock()
+	if t.ctx.Err() != nil && u.name == "Bash" && r.Outcome != parley.OutcomeOK && u.allowed {
+		r.Outcome = parley.OutcomeUnknown // it was cut off
+	}
+	if u.name == "Task" {
+		t.endAgent(now, u, r)
+	}
+	ctx = context.WithoutCancel(ctx)
+	err := t.h.End(ctx, r)
+	if err == nil {
+		err = t.h.Hear(ctx, u.call)
+	}
+	if err != nil && parley.CodeOf(err) != parley.CodeConflict && t.ctx.Err() == nil {
+		t.fail(err)
+	}
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	p, perr := json.Marshal(x)
+	q, qerr := json.Marshal(y)
+	return perr == nil && qerr == nil && bytes.Equal(p, q)
+}

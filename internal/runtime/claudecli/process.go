@@ -1,0 +1,347 @@
+package claudecli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/proc"
+)
+
+// How long each step of ending a CLI may take, as measured: it answers end_session in 0.2 s, also
+// with background shells, and SIGTERM in 1.5 s.
+const (
+	endWithin   = 2 * time.Second // from end_session to the end of its input
+	closeWithin = 3 * time.Second // from there to SIGTERM
+	termWithin  = 5 * time.Second // from there to SIGKILL
+	// startWithin limits the start. The first one after an installation took 1.1 s.
+	startWithin = 30 * time.Second
+)
+
+// process is a CLI that serves a session.
+type process struct {
+	rt      *Runtime
+	spec    spec
+	token   string
+	conn    *conn
+	program *proc.Process
+	stdin   *io.PipeWriter
+	stop    context.CancelFunc // SIGTERM, then SIGKILL
+	stderr  *proc.Tail
+	gone    chan struct{} // closed when it has ended, with all that it started
+
+	mu      sync.Mutex
+	turn    *turn         // that it works for; nil: none
+	changed chan struct{} // closed and replaced when turn changes
+	last    parley.TurnID // the last turn that its conversation contains as a whole
+	mode    string        // its permission mode
+	tasks   map[string]*job
+	heard   int  // messages in between that the last turn has had
+	begun   bool // a turn of its own has been announced and has no run yet
+	held    bool // reserved for a turn
+	retired bool // reserved for its end, which has not begun
+	ending  bool
+	used    time.Time // when it last became idle
+	idle    *time.Timer
+}
+
+// job is background work of a CLI: a shell or an agent.
+type job struct {
+	id, kind string
+	useID    string // of the call that started it
+	agent    string // the type of an agent
+	about    string
+	over     bool
+}
+
+// spec is how a process is started. A process serves turns as long as they need the same.
+type spec struct {
+	session  parley.SessionID
+	cli      string // the id of the session in the CLI
+	dir      string // its working folder
+	home     string // the folder of its own files
+	model    string
+	mode     string // the permission mode at the start
+	tools    []string
+	prompt   string
+	agents   map[string]agentSpec
+	servers  []string // of our tools
+	ours     map[string][]parley.ToolDecl
+	readOnly bool
+
+	resume   bool
+	resumeAt string
+	origin   string // the session to continue, if it is not cli
+}
+
+// agentSpec is an agent that the CLI may start.
+type agentSpec struct {
+	Description string   `json:"description"`
+	Prompt      string   `json:"prompt"`
+	Tools       []string `json:"tools,omitempty"`
+}
+
+// same reports whether a process that was started with s can serve a turn that needs o.
+func (s spec) same(o spec) bool {
+	if s.cli != o.cli {
+		return false
+	}
+	s.mode, s.resume, s.resumeAt, s.origin = o.mode, o.resume, o.resumeAt, o.origin
+	a, aerr := json.Marshal(s.comparable())
+	b, berr := json.Marshal(o.comparable())
+	return aerr == nil && berr == nil && string(a) == string(b)
+}
+
+func (s spec) comparable() any {
+	return []any{s.session, s.dir, s.home, s.model, s.tools, s.prompt, s.agents, s.ours, s.readOnly}
+}
+
+func (s spec) args(path string) []string {
+	args := []string{
+		path, "--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--permission-prompt-tool", "stdio",
+		"--setting-sources=", "--strict-mcp-config", "--replay-user-messages",
+		"--model=" + s.model, "--permission-mode=" + s.mode, "--tools=" + join(s.tools),
+	}
+	switch {
+	case s.resume && s.origin != "":
+		args = append(args, "--resume="+s.origin, "--fork-session", "--session-id="+s.cli)
+	case s.resume:
+		args = append(args, "--resume="+s.cli)
+	default:
+		args = append(args, "--session-id="+s.cli)
+	}
+	if s.resume && s.resumeAt != "" {
+		args = append(args, "--resume-session-at="+s.resumeAt)
+	}
+	return args
+}
+
+// env is the whole environment of the CLI and of what it starts. It holds no secret but the token
+// of the process, which is worth nothing without it.
+func (s spec) env(url, token string) []string {
+	own := map[string]string{
+		"HOME": s.home, "PWD": s.dir, "TMPDIR": filepath.Join(s.home, "tmp"), "CLAUDE_CONFIG_DIR": s.config(),
+		"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": token, "CLAUDE_CODE_ENTRYPOINT": "sdk-go", "CLAUDE_AGENT_SDK_CLIENT_APP": "parley",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "ENABLE_TOOL_SEARCH": "false",
+		"CLAUDE_CODE_MAX_RETRIES": "3", "IS_SANDBOX": "1",
+	}
+	if os.Getenv("LANG") == "" {
+		own["LANG"] = "C.UTF-8"
+	}
+	return proc.Env(own)
+}
+
+func (s spec) config() string { return filepath.Join(s.home, "config") }
+
+// start starts a CLI and waits until it is ready.
+// Its place in the pool is freed when it ends or does not start.
+func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err error) {
+	spawned := false
+	defer func() {
+		if !spawned {
+			rt.pool.free()
+		}
+	}()
+	path, err := rt.opt.Find()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{s.config(), filepath.Join(s.home, "tmp")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, parley.Errorf(parley.CodeUnavailable, "the folder for the Claude CLI's files cannot be made: %w", err)
+		}
+	}
+	url, err := rt.gate.start()
+	if err != nil {
+		return nil, err
+	}
+	inOurs, inTheirs := stdin()
+	outOurs, outTheirs := io.Pipe()
+	life, stop := context.WithCancel(context.Background())
+	p := &process{
+		rt: rt, spec: s, stdin: inTheirs, stop: stop, stderr: &proc.Tail{Max: 4 << 10}, gone: make(chan struct{}),
+		changed: make(chan struct{}), tasks: map[string]*job{}, mode: s.mode,
+	}
+	p.conn = newConn(inTheirs)
+	p.conn.serve, p.conn.handle = p.serve, p.handle
+	p.token = rt.gate.admit(p)
+	p.program, err = proc.Start(life, proc.Spec{
+		Args: s.args(path), Dir: s.dir, Env: s.env(url, p.token), Memory: rt.opt.Memory, Grace: termWithin,
+		Stdin: inOurs, Stdout: outTheirs, Stderr: p.stderr,
+	})
+	if err != nil {
+		stop()
+		rt.gate.expel(p.token)
+		return nil, parley.Errorf(parley.CodeUnavailable, "the Claude CLI could not be started: %w", err).WithHint("`parley doctor` says what is missing")
+	}
+	spawned = true
+	rt.work.Go(func() { p.conn.read(life, outOurs) })
+	rt.work.Go(func() {
+		<-p.program.Done()
+		rt.gate.expel(p.token)
+		_ = outTheirs.Close() // what it wrote has been read: proc waits for that
+		_ = inOurs.Close()
+		<-p.conn.ended
+		stop()
+		close(p.gone)
+		rt.pool.ended(p)
+	})
+	ready, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	if _, err = p.conn.ask(ready, p.initialize()); err == nil {
+		return p, nil
+	}
+	failed := p.failure(err)
+	p.end()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, failed
+}
+
+// stdin is a pipe whose reader proc copies from.
+func stdin() (*io.PipeReader, *io.PipeWriter) { return io.Pipe() }
+
+func (p *process) initialize() map[string]any {
+	gate := []any{map[string]any{"hookCallbackIds": []string{"gate"}, "timeout": gateWithin.Seconds(), "onFailure": "block"}}
+	req := map[string]any{"subtype": "initialize", "hooks": map[string]any{"PreToolUse": gate}, "perTaskStopAffordance": true}
+	if len(p.spec.servers) > 0 {
+		req["sdkMcpServers"] = p.spec.servers
+	}
+	if p.spec.prompt != "" {
+		req["appendSystemPrompt"] = p.spec.prompt
+	}
+	if len(p.spec.agents) > 0 {
+		req["agents"] = p.spec.agents
+	}
+	return req
+}
+
+// gateWithin is how long the CLI waits for a permission. It must be longer than anybody waits for a
+// human while the process is kept; afterwards the process is ended.
+const gateWithin = 30 * 24 * time.Hour
+
+// failure says why the CLI did not get ready.
+func (p *process) failure(err error) error {
+	if !errors.Is(err, errGone) && parley.CodeOf(err) != parley.CodeInternal {
+		return err
+	}
+	said := p.stderr.String()
+	e := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended before it was ready").WithHint("`parley doctor` says which version it is and what is missing")
+	if said != "" {
+		e.Message += ": " + parley.Cut(said, 500)
+	}
+	return e
+}
+
+// end ends the process, in the order that leaves nothing behind, and waits for that.
+func (p *process) end() {
+	p.mu.Lock()
+	first := !p.ending || p.retired
+	p.ending, p.retired = true, false
+	if p.idle != nil {
+		p.idle.Stop()
+	}
+	p.mu.Unlock()
+	if first {
+		brief, cancel := context.WithTimeout(context.Background(), endWithin)
+		if _, err := p.conn.ask(brief, map[string]any{"subtype": "end_session"}); err == nil {
+			p.within(endWithin)
+		}
+		cancel()
+		_ = p.stdin.Close()
+		p.within(closeWithin)
+		p.stop()
+	}
+	<-p.gone
+}
+
+// kill ends the process at once: what it was doing is not to go on.
+func (p *process) kill() {
+	p.mu.Lock()
+	p.ending = true
+	p.mu.Unlock()
+	_ = p.stdin.Close()
+	p.stop()
+	<-p.gone
+}
+
+// within waits for the end of the process.
+func (p *process) within(d time.Duration) {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-p.gone:
+	case <-late.C:
+	}
+}
+
+// attach gives the process to a turn.
+func (p *process) attach(t *turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn, p.begun = t, false
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// detach takes the process from its turn.
+func (p *process) detach() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn = nil
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// await returns the turn that the process works for. If there is none, the CLI begins one by
+// itself, and await waits until that runs.
+func (p *process) await(ctx context.Context) (*turn, error) {
+	for {
+		p.mu.Lock()
+		t, changed, ending := p.turn, p.changed, p.ending
+		p.mu.Unlock()
+		if t != nil {
+			return t, nil
+		}
+		if ending {
+			return nil, errGone
+		}
+		if err := p.beginOwn(ctx); err != nil {
+			return nil, err
+		}
+		select {
+		case <-changed:
+		case <-p.gone:
+			return nil, errGone
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// isIdle reports whether nothing is under way in the process.
+func (p *process) isIdle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn == nil && !p.begun && !p.held && !p.ending && len(p.running()) == 0
+}
+
+// running lists background work that has not ended. The caller holds mu.
+func (p *process) running() (list []*job) {
+	for _, j := range p.tasks {
+		if !j.over {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+func (p *process) log() *slog.Logger { return p.rt.opt.Logger.With("session", p.spec.session) }
