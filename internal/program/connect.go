@@ -57,6 +57,7 @@ const (
 	mayMake  access = 1 << iota // create the folder; without this it must exist
 	recovers                    // recover after a crash
 	stays                       // it ends with its client, not by itself: it never takes a folder over
+	listens                     // while it has the folder, other commands may use it
 )
 
 // connect finds the owner of the data folder, or becomes it.
@@ -148,7 +149,7 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 	for {
 		own, err := takeLock(s.Data, cmd.Name())
 		if err == nil {
-			return f.open(cmd, s, own, how&recovers != 0)
+			return f.open(cmd, s, own, how)
 		}
 		held, ok := errors.AsType[*errHeld](err)
 		if !ok {
@@ -228,10 +229,15 @@ func dial(ctx context.Context, t *taker, s config.Settings) *link {
 }
 
 // open makes this process the owner.
-func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover bool) (*link, error) {
-	at, err := f.here(cmd, s, own, recover)
+func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, how access) (*link, error) {
+	at, err := f.here(cmd, s, own, how&recovers != 0)
 	if err != nil {
 		return nil, err
+	}
+	if how&listens != 0 {
+		if err := at.listen(s, own); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "parley: until this command ends, no other one can use the data folder:", err)
+		}
 	}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return at.pipe.dial(ctx) }}
 	return &link{

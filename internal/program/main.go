@@ -136,6 +136,7 @@ func newRoot(k *kit) *cobra.Command {
 
   parley demo            every app with demo data and a demo model; nothing to set up
   parley serve           the server
+  parley chat            talk with agents on this terminal
   parley run "question"  one question, one answer
 
 Settings come from flags, PARLEY_* variables, parley.yaml, and defaults, in this
@@ -155,7 +156,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 	})
 	f.register(root)
 	root.AddCommand(
-		newServe(f), newDemo(f), newRun(f), newMCP(f), newSession(f), newKeys(f), newLogins(f), newDevices(f), newSkill(), newStore(f), newBackup(f), newRestore(f), newModels(f), newDoctor(f), newApp(f), newVersion(),
+		newServe(f), newDemo(f), newChat(f), newRun(f), newMCP(f), newSession(f), newKeys(f), newLogins(f), newDevices(f), newSkill(), newStore(f), newBackup(f), newRestore(f), newModels(f), newDoctor(f), newApp(f), newVersion(),
 	)
 	return root
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -25,6 +26,25 @@ var awayFor time.Duration
 type inProcess struct {
 	pipe  *pipeListener
 	close func() error
+	owner http.Handler // for other commands of the folder's owner
+}
+
+// listen serves other commands, on the folder's socket.
+func (at *inProcess) listen(s config.Settings, own *lock) error {
+	unix, path, err := listenSocket(s.Data)
+	if err != nil {
+		return err
+	}
+	srv := newServer(at.owner, s.Limits, slog.New(slog.DiscardHandler))
+	served := make(chan struct{})
+	go func() { defer close(served); _ = srv.Serve(socketOf{unix, own.held}) }()
+	end := at.close
+	at.close = func() error {
+		_ = srv.Close()
+		<-served
+		return end()
+	}
+	return own.listening("", path)
 }
 
 // here makes this process the owner of the data folder. It serves the same doors over a pipe
@@ -42,7 +62,7 @@ func (f *flags) here(cmd *cobra.Command, s config.Settings, own *lock, recover b
 	srv := newServer(in.Handler, s.Limits, slog.New(slog.DiscardHandler))
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(pipe) }()
-	return &inProcess{pipe: pipe, close: func() error {
+	return &inProcess{pipe: pipe, owner: in.house.owner(), close: func() error {
 		err := in.house.close(ctx, in.grace)
 		_ = srv.Close()
 		<-served

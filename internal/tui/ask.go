@@ -153,7 +153,7 @@ func (p prompt) questions(ctx context.Context) (parley.Answer, error) {
 			if skip && line == "-" {
 				return parley.Answer{Choice: parley.ChoiceDeny}, nil
 			}
-			said, bad := pick(q, line)
+			said, bad := Pick(q, line)
 			if bad == nil {
 				a.Answers[q.Question] = said
 				break
@@ -207,7 +207,7 @@ func (p prompt) choose(ctx context.Context) (parley.Answer, error) {
 	}
 	var rows [][2]string
 	for _, c := range choices {
-		rows = append(rows, [2]string{label(p.in.Kind, c), ""})
+		rows = append(rows, [2]string{Label(p.in.Kind, c), ""})
 	}
 	p.menu(rows)
 	for {
@@ -215,7 +215,7 @@ func (p prompt) choose(ctx context.Context) (parley.Answer, error) {
 		if err != nil {
 			return parley.Answer{}, err
 		}
-		choice, bad := choiceOf(p.in, choices, line)
+		choice, bad := ChoiceOf(p.in, choices, line)
 		if bad != nil {
 			p.wrong(bad)
 			continue
@@ -262,7 +262,7 @@ func (p prompt) edited(ctx context.Context) (parley.Answer, error) {
 		if err != nil || line == "" {
 			return parley.Answer{}, err
 		}
-		raw, bad := input(line)
+		raw, bad := Input(line)
 		if bad == nil {
 			return parley.Answer{Choice: parley.ChoiceAllow, Input: raw}, nil
 		}

@@ -30,7 +30,7 @@ func (k *keyboard) line(ctx context.Context, secret bool, show func()) (string, 
 	got := make(chan string, 1)
 	flush(k.f)
 	if secret {
-		defer hide(k.f)()
+		defer Hide(k.f)()
 	}
 	k.mu.Lock()
 	k.open = got

@@ -61,7 +61,11 @@ func (d drawing) block(n ast.Node, width int) string {
 		bar := d.s.Dim("│ ")
 		return indent(d.blocks(n, width-2, false), bar, bar)
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
-		return indent(strings.TrimRight(d.lines(n), "\n"), "    ", "    ")
+		code := strings.TrimRight(d.lines(n), "\n")
+		if d.s.Fit {
+			return d.fitted(code, width)
+		}
+		return indent(code, "    ", "    ")
 	case *ast.ThematicBreak:
 		return d.s.Dim(strings.Repeat("─", min(width, 40)))
 	case *table.Table:
@@ -70,6 +74,18 @@ func (d drawing) block(n ast.Node, width int) string {
 		return strings.TrimRight(d.lines(n), "\n")
 	}
 	return d.blocks(n, width, false)
+}
+
+// fitted draws code with a bar beside it, and no line longer than width.
+func (d drawing) fitted(code string, width int) string {
+	bar := d.s.Dim("▏ ")
+	var out []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(code, "\t", "    "), "\n") {
+		for piece := range strings.SplitSeq(ansi.Hardwrap(line, max(width-2, 1), true), "\n") {
+			out = append(out, bar+d.s.sgr("36", piece))
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 func (d drawing) lines(n ast.Node) string {

@@ -59,8 +59,8 @@ var words = map[string]string{
 	edit:                      "Allow once, with another input",
 }
 
-// label is a choice as a person reads it.
-func label(kind parley.InteractionKind, choice string) string {
+// Label is a choice as a person reads it.
+func Label(kind parley.InteractionKind, choice string) string {
 	switch {
 	case kind == parley.KindConfirmation && choice == parley.ChoiceAllow:
 		return "Yes, do it"
@@ -114,9 +114,9 @@ func Said(in parley.Interaction, a parley.Answer) string {
 	return s
 }
 
-// choiceOf reads a choice: its number among those offered, its name, or yes or no where
+// ChoiceOf reads a choice: its number among those offered, its name, or yes or no where
 // that is clear.
-func choiceOf(in parley.Interaction, offered []string, typed string) (string, error) {
+func ChoiceOf(in parley.Interaction, offered []string, typed string) (string, error) {
 	word := strings.ToLower(strings.TrimSpace(typed))
 	if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= len(offered) {
 		return offered[n-1], nil
@@ -126,16 +126,16 @@ func choiceOf(in parley.Interaction, offered []string, typed string) (string, er
 		return c, nil
 	}
 	for _, c := range offered {
-		if word == strings.ToLower(c) || word == strings.ToLower(label(in.Kind, c)) {
+		if word == strings.ToLower(c) || word == strings.ToLower(Label(in.Kind, c)) {
 			return c, nil
 		}
 	}
 	return "", parley.Errorf(parley.CodeInvalid, "%q is not one of the choices", parley.Cut(typed, 60)).WithHint("give a number from 1 to %d", len(offered))
 }
 
-// pick reads the answer to one question: a label or its number, several if that is
+// Pick reads the answer to one question: a label or its number, several if that is
 // allowed, or other words. Text in double quotes is used as it is.
-func pick(q parley.Question, typed string) (string, error) {
+func Pick(q parley.Question, typed string) (string, error) {
 	typed = strings.TrimSpace(typed)
 	if typed == "" {
 		return "", parley.Errorf(parley.CodeInvalid, "the answer is empty").WithHint("give a number, or write an answer")
@@ -201,7 +201,8 @@ func one(q parley.Question, word string) (label string, ok bool, bad error) {
 		WithHint("give a number from 1 to %d; to answer with the number itself, write it in double quotes", len(q.Options))
 }
 
-func input(line string) (json.RawMessage, error) {
+// Input reads another input of a call, which a person has written.
+func Input(line string) (json.RawMessage, error) {
 	var v map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(line), &v); err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "this is not a JSON object: %w", err).WithField("input").WithHint(`write it like {"name": "value"}`)
@@ -225,7 +226,7 @@ type Given struct {
 func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 	a := parley.Answer{Text: g.Text}
 	if g.Input != "" {
-		raw, err := input(g.Input)
+		raw, err := Input(g.Input)
 		if err != nil {
 			return a, err
 		}
@@ -242,7 +243,7 @@ func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 		}
 		a.Choice, a.Answers = parley.ChoiceAnswered, map[string]string{}
 		for i, q := range in.Questions {
-			said, err := pick(q, g.Args[i])
+			said, err := Pick(q, g.Args[i])
 			if err != nil {
 				return a, err
 			}

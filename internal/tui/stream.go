@@ -22,7 +22,7 @@ func (t *Terminal) Answer() *Answer {
 // Add takes in what comes next.
 func (a *Answer) Add(text string) error {
 	a.held += text
-	at := stable(a.held)
+	at := Stable(a.held)
 	if at == 0 {
 		return nil
 	}
@@ -51,9 +51,9 @@ func (a *Answer) draw(source string) error {
 	return err
 }
 
-// stable returns how much of a text will be drawn the same whatever follows: up to the
+// Stable returns how much of a text will be drawn the same whatever follows: up to the
 // last empty line, outside of code, after which something begins at the margin.
-func stable(text string) int {
+func Stable(text string) int {
 	at, pos := 0, 0
 	fence, blank := "", false
 	for pos < len(text) {

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hide stops the terminal from showing what is typed, until the returned function
+// Hide stops the terminal from showing what is typed, until the returned function
 // is called.
-func hide(f *os.File) (show func()) {
+func Hide(f *os.File) (show func()) {
 	fd := int(f.Fd())
 	was, err := unix.IoctlGetTermios(fd, getAttributes)
 	if err != nil {

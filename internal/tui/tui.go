@@ -26,6 +26,7 @@ type Style struct {
 	Screen bool // a person looks at it; false: a pipe or a file
 	Colour bool // escape sequences may be written
 	Width  int  // columns
+	Fit    bool // no line may be longer than Width, since nobody breaks it: of code, too
 }
 
 const (
