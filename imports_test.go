@@ -40,7 +40,7 @@ var mayImport = []struct {
 	{"internal/seam", []string{"."}},
 	{"internal/eventlog", []string{".", "internal/seam", "internal/redact"}},
 	{"internal/auth", []string{".", "internal/dial", "internal/strict"}},
-	{"internal/app", []string{".", "internal/auth", "internal/checkpoint", "internal/datafolder", "internal/fair", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config", "internal/vault"}},
+	{"internal/app", []string{".", "internal/auth", "internal/checkpoint", "internal/datafolder", "internal/fair", "internal/lake", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config", "internal/vault"}},
 	{"internal/toolbox", []string{".", "internal/seam"}},
 	{"internal/hook", []string{".", "internal/dial", "internal/proc"}},
 	{"internal/scope", []string{".", "internal/files", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},

@@ -31,6 +31,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/lake"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/vault"
 	"github.com/parley-server/parley/internal/wire"
@@ -185,6 +186,8 @@ type ToolDeps struct {
 	// Checkpoints returns what keeps the old contents of files; nil before the server has its
 	// data folder.
 	Checkpoints func() *checkpoint.Store
+	// Lakes returns the lakes of the server; nil before it has its data folder.
+	Lakes func() *lake.Lakes
 	// LargeFiles are the turns of calls that hold a large file of a workspace; the server has one.
 	LargeFiles *fair.Turns
 	// Base returns the URL at which browsers reach the server, or why it is not known. It can

@@ -138,7 +138,11 @@ func (l *Lake) change(ctx context.Context, verb string, c Change) (made Made, er
 		return made, err
 	}
 	k := changer{l: l, verb: verb, c: c, at: c.Path}
-	git, err := l.repo.Change(ctx, gitrepo.Change{Plan: k.plan, Message: k.message, Author: c.Author, When: l.o.Now()})
+	r, err := l.git(ctx, true)
+	if err != nil {
+		return made, err
+	}
+	git, err := r.Change(ctx, gitrepo.Change{Plan: k.plan, Message: k.message, Author: c.Author, When: l.o.Now()})
 	// Also after an error: files may have been taken in, or somebody else's changes seen.
 	if len(git.Files) > 0 {
 		if err := l.x.wrote(git.Files); err != nil {
@@ -194,10 +198,6 @@ func (k *changer) plan(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err
 			return p, err
 		}
 	}
-	// The files are looked at, since others may have changed them.
-	if err := k.l.x.follow(ctx, k.l.o.Fresh); err != nil {
-		return p, err
-	}
 	if err := k.find(ctx); err != nil {
 		return p, err
 	}
@@ -222,7 +222,7 @@ func (k *changer) plan(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err
 
 // find finds how the entity is spelt, and refuses names that others are like.
 func (k *changer) find(ctx context.Context) error {
-	return k.l.x.query(ctx, func(c *sqlite.Conn) error {
+	return k.l.x.with(ctx, func(c *sqlite.Conn) error {
 		if k.verb != "create" {
 			f, err := find(c, k.c.Path)
 			switch {
@@ -372,7 +372,14 @@ func (l *Lake) Made(ctx context.Context, key string) (made Made, ok bool, err er
 	if key == "" || len(key) > maxKey {
 		return made, false, nil
 	}
-	k, err := l.repo.Keyed(ctx, keyTrailer, key)
+	r, err := l.git(ctx, false)
+	if errors.Is(err, gitrepo.ErrNone) {
+		return made, false, nil
+	}
+	if err != nil {
+		return made, false, err
+	}
+	k, err := r.Keyed(ctx, keyTrailer, key)
 	if err != nil || k.Hash == "" {
 		return made, false, err
 	}
@@ -434,4 +441,29 @@ func relative(from, to string) string {
 		a, b = a[1:], b[1:]
 	}
 	return strings.Repeat("../", len(a)) + strings.Join(b, "/")
+}
+
+// Commit commits what is changed in the working tree and not committed, in some files and folders; none: everywhere. It is for changes that
+// were made with tools for files.
+func (l *Lake) Commit(ctx context.Context, paths []string, by Author, reason string) (commit string, err error) {
+	r, err := l.git(ctx, true)
+	if err != nil {
+		return "", err
+	}
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	for i, p := range paths {
+		if paths[i], err = files.Clean(p); err != nil {
+			return "", err
+		}
+	}
+	made, err := r.Commit(ctx, gitrepo.Commit{Paths: paths, Author: by, When: l.o.Now(), Message: func(list []string) string {
+		if reason != "" {
+			return reason
+		}
+		return "Change " + strings.Join(list[:min(len(list), 5)], ", ")
+	}})
+	l.x.touch()
+	return made.Hash, err
 }

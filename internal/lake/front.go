@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,7 +57,7 @@ func parse(name string, body []byte) parsed {
 	titled := false
 	if raw != nil {
 		titled = p.front(raw)
-	} else if bytes.HasPrefix(body, []byte("---\n")) && rest == nil {
+	} else if rest == nil {
 		p.fault(1, "front-matter", "the front matter has no end; end it with a line ---")
 	}
 	if rest == nil {
@@ -92,7 +93,7 @@ func (p *parsed) fault(line int, rule, format string, args ...any) {
 	}
 }
 
-var fence = regexp.MustCompile(`^(?:\xef\xbb\xbf)?---[ \t]*\r?\n`)
+var fence = regexp.MustCompile(`^\x{feff}?---[ \t]*\r?\n`)
 
 // splitFront splits a file. front is nil if there is none; rest is nil if it has no end. line is that of the first of rest.
 func splitFront(body []byte) (front, rest []byte, line int) {
@@ -122,9 +123,13 @@ func (p *parsed) front(raw []byte) (titled bool) {
 		p.fault(1, "front-matter", "the front matter has %d KB; at most %d KB are read", len(raw)>>10, maxFront>>10)
 		return false
 	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return false
+	}
 	var doc yaml.Node
 	if err := yaml.Load(raw, &doc); err != nil {
-		p.fault(yamlLine(err), "front-matter", "the front matter is not valid YAML: %s", parley.Cut(strings.TrimPrefix(err.Error(), "yaml: "), 200))
+		line, says := yamlError(err)
+		p.fault(line, "front-matter", "the front matter is not valid YAML: %s", says)
 		return false
 	}
 	if len(doc.Content) == 0 {
@@ -152,15 +157,17 @@ func (p *parsed) front(raw []byte) (titled bool) {
 	return titled
 }
 
-var lineOf = regexp.MustCompile(`line (\d+)`)
+var positionOf = regexp.MustCompile(`L(\d+)\.C\d+: (.*)$`)
 
-// yamlLine is the line of the file that an error of the parser is about. The front matter begins on the second.
-func yamlLine(err error) int {
-	n := 0
-	if m := lineOf.FindStringSubmatch(err.Error()); m != nil {
-		_, _ = fmt.Sscan(m[1], &n)
+// yamlError is where and what an error of the parser is about. The front matter begins on the second line of the file.
+func yamlError(err error) (line int, says string) {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	m := positionOf.FindStringSubmatch(text)
+	if m == nil {
+		return 1, parley.Cut(text, 200)
 	}
-	return n + 1
+	line, _ = strconv.Atoi(m[1])
+	return line + 1, parley.Cut(m[2], 200)
 }
 
 // converter makes values for JSON of front matter.

@@ -2,6 +2,7 @@ package lake
 
 import (
 	"context"
+	"errors"
 
 	"zombiezen.com/go/sqlite"
 
@@ -46,8 +47,12 @@ func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err
 		return h, err
 	}
 	most := p.limit()
-	list, err := l.repo.History(ctx, name, p.After, most+1)
-	if err != nil {
+	var list []gitrepo.Revision
+	if r, err := l.git(ctx, false); err == nil {
+		if list, err = r.History(ctx, name, p.After, most+1); err != nil {
+			return h, err
+		}
+	} else if !errors.Is(err, gitrepo.ErrNone) {
 		return h, err
 	}
 	if len(list) == 0 && p.After == "" {
@@ -65,12 +70,25 @@ func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err
 	return h, nil
 }
 
+// versions is the repository, for those who ask for a version in it.
+func (l *Lake) versions(ctx context.Context) (*gitrepo.Repo, error) {
+	r, err := l.git(ctx, false)
+	if errors.Is(err, gitrepo.ErrNone) {
+		return nil, parley.Errorf(parley.CodeNotFound, "the lake has no history yet, since nothing in it was changed here")
+	}
+	return r, err
+}
+
 // At reads what an entity had in a commit.
 func (l *Lake) At(ctx context.Context, name, commit string) (e Entity, err error) {
 	if name, err = l.spelt(ctx, name); err != nil {
 		return e, err
 	}
-	body, err := l.repo.Content(ctx, commit, name, MaxEntity)
+	r, err := l.versions(ctx)
+	if err != nil {
+		return e, err
+	}
+	body, err := r.Content(ctx, commit, name, MaxEntity)
 	if err != nil {
 		return e, err
 	}
@@ -85,8 +103,12 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 	if name, err = l.spelt(ctx, name); err != nil {
 		return "", err
 	}
+	r, err := l.versions(ctx)
+	if err != nil {
+		return "", err
+	}
 	if from == "" {
-		if from, err = l.before(ctx, name, to); err != nil {
+		if from, err = before(ctx, r, name, to); err != nil {
 			return "", err
 		}
 	}
@@ -94,10 +116,10 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 		if commit == none {
 			return "", false, nil
 		}
-		body, err := l.repo.Content(ctx, commit, name, MaxEntity)
+		body, err := r.Content(ctx, commit, name, MaxEntity)
 		if parley.CodeOf(err) == parley.CodeNotFound {
 			// The commit may be without the file, or there is no such commit.
-			if _, herr := l.repo.History(ctx, name, commit, 1); herr != nil {
+			if _, herr := r.History(ctx, name, commit, 1); herr != nil {
 				return "", false, herr
 			}
 			return "", false, nil
@@ -130,10 +152,10 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 const none = "none"
 
 // before is the last commit of an entity before one; "" is what is not committed.
-func (l *Lake) before(ctx context.Context, name, commit string) (string, error) {
-	list, err := l.repo.History(ctx, name, "", 1)
+func before(ctx context.Context, r *gitrepo.Repo, name, commit string) (string, error) {
+	list, err := r.History(ctx, name, "", 1)
 	if commit != "" {
-		list, err = l.repo.History(ctx, name, commit, 1)
+		list, err = r.History(ctx, name, commit, 1)
 	}
 	if err != nil || len(list) == 0 {
 		return none, err
@@ -168,7 +190,15 @@ const maxTouched = 500
 // whether the server ran or not. After others have rewritten the branch, as a pull does that puts local commits on top, some may come twice.
 func (l *Lake) Changes(ctx context.Context, cursor string, p Page) (f Feed, err error) {
 	f = Feed{Changes: []parley.LakeChange{}, Cursor: cursor}
-	list, more, again, err := l.repo.Since(ctx, cursor, p.limit())
+	r, err := l.git(ctx, false)
+	if errors.Is(err, gitrepo.ErrNone) {
+		f.Reset = cursor != ""
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	list, more, again, err := r.Since(ctx, cursor, p.limit())
 	if err != nil {
 		return f, err
 	}
@@ -193,7 +223,13 @@ func (l *Lake) Changes(ctx context.Context, cursor string, p Page) (f Feed, err 
 var whats = map[byte]string{'A': "created", 'D': "deleted", 'M': "updated", 'T': "updated"}
 
 // Head is the last commit of the branch, which a [Lake.Changes] from now on begins behind; "": there is none.
-func (l *Lake) Head(ctx context.Context) (string, error) { return l.repo.Head(ctx) }
-
-// Repo is the repository. Whoever commits in it by other ways than the lake's uses this one.
-func (l *Lake) Repo() *gitrepo.Repo { return l.repo }
+func (l *Lake) Head(ctx context.Context) (string, error) {
+	r, err := l.git(ctx, false)
+	if errors.Is(err, gitrepo.ErrNone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return r.Head(ctx)
+}

@@ -47,7 +47,8 @@ type index struct {
 	o     Options
 	read  chan *sqlite.Conn // connections for readers
 	mu    sync.Mutex        // for what follows, and for writing
-	conn  *sqlite.Conn
+	conn  *sqlite.Conn      // nil: it rests, or is closed
+	ended bool
 	known map[string]known // what the database has
 	last  time.Time        // when the files were looked at; zero: they have to be
 }
@@ -171,16 +172,33 @@ func (x *index) shut() (err error) {
 func (x *index) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.ended = true
 	return x.shut()
+}
+
+// rest closes the database until it is needed again.
+func (x *index) rest() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.shut(); err != nil {
+		x.o.Logger.Warn("the search index of a lake cannot be closed", "err", err)
+	}
+	x.known = nil
 }
 
 // with runs a query on what the files are now.
 func (x *index) with(ctx context.Context, f func(c *sqlite.Conn) error) error {
-	if err := x.follow(ctx, x.o.Fresh); err != nil {
-		return err
+	for tries := 0; ; tries++ {
+		if err := x.follow(ctx, x.o.Fresh); err != nil {
+			return err
+		}
+		if err := x.query(ctx, f); !errors.Is(err, errResting) || tries == 10 {
+			return err
+		}
 	}
-	return x.query(ctx, f)
 }
+
+var errResting = errors.New("the index is not open")
 
 // query runs a query on what is known.
 func (x *index) query(ctx context.Context, f func(c *sqlite.Conn) error) (err error) {
@@ -192,7 +210,7 @@ func (x *index) query(ctx context.Context, f func(c *sqlite.Conn) error) (err er
 	}
 	defer func() { x.read <- c }()
 	if c == nil {
-		return parley.Errorf(parley.CodeUnavailable, "the lake is closed")
+		return errResting
 	}
 	c.SetInterrupt(ctx.Done())
 	defer c.SetInterrupt(nil)

@@ -74,13 +74,16 @@ type Lake struct {
 	dir  string
 	root *os.Root
 	tree files.Tree
-	repo *gitrepo.Repo
 	o    Options
 	x    *index
+
+	mu   sync.Mutex
+	repo *gitrepo.Repo // nil: not opened yet
 }
 
-// Open opens the lake in a folder. A folder without a repository becomes one, with what is in it as the first commit.
-func Open(ctx context.Context, dir string, o Options) (*Lake, error) {
+// Open opens the lake in a folder. The repository is opened when it is first needed, so without one, or without the program git, a lake
+// can be read all the same. The first change makes a repository of a folder that has none, with what is in it as the first commit.
+func Open(_ context.Context, dir string, o Options) (*Lake, error) {
 	o.Fresh = cmp.Or(o.Fresh, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -88,20 +91,7 @@ func Open(ctx context.Context, dir string, o Options) (*Lake, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	dir, err := filepath.EvalSymlinks(dir)
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeNotFound, "the lake's folder is not there: %w", err)
-	}
-	r := gitrepo.Options{Dir: dir, Private: o.Private, Git: o.Git, Remote: o.Remote, Token: o.Token, Logger: o.Logger, Now: o.Now, At: o.At}
-	repo, err := gitrepo.Open(ctx, r)
-	if errors.Is(err, gitrepo.ErrNone) {
-		if err = gitrepo.Make(ctx, r); err == nil {
-			repo, err = gitrepo.Open(ctx, r)
-		}
-	}
+	dir, err := real(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +99,7 @@ func Open(ctx context.Context, dir string, o Options) (*Lake, error) {
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "the lake's folder cannot be opened: %w", err)
 	}
-	l := &Lake{dir: dir, root: root, tree: files.Of(root), repo: repo, o: o}
+	l := &Lake{dir: dir, root: root, tree: files.Of(root), o: o}
 	sum := sha256.Sum256([]byte(dir))
 	if l.x, err = openIndex(filepath.Join(o.Private, hex.EncodeToString(sum[:8])), l.tree, o); err != nil {
 		_ = root.Close()
@@ -118,15 +108,64 @@ func Open(ctx context.Context, dir string, o Options) (*Lake, error) {
 	return l, nil
 }
 
+// real is the path of a folder without links.
+func real(dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return "", parley.Errorf(parley.CodeNotFound, "the lake's folder is not there: %w", err)
+	}
+	return dir, nil
+}
+
+// git is the repository. gitrepo.ErrNone: there is none, unless it may be made.
+func (l *Lake) git(ctx context.Context, mayMake bool) (*gitrepo.Repo, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.repo != nil {
+		return l.repo, nil
+	}
+	o := gitrepo.Options{Dir: l.dir, Private: l.o.Private, Git: l.o.Git, Remote: l.o.Remote, Token: l.o.Token, Logger: l.o.Logger, Now: l.o.Now, At: l.o.At}
+	r, err := gitrepo.Open(ctx, o)
+	if errors.Is(err, gitrepo.ErrNone) && mayMake {
+		if err = gitrepo.Make(ctx, o); err == nil {
+			r, err = gitrepo.Open(ctx, o)
+		}
+	}
+	if err == nil {
+		l.repo = r
+	}
+	return r, err
+}
+
+// Repo is the repository. Whoever commits in it by other ways than the lake's uses this one.
+func (l *Lake) Repo(ctx context.Context) (*gitrepo.Repo, error) { return l.git(ctx, true) }
+
 // Close closes the lake. Nothing is lost by not closing it.
 func (l *Lake) Close() error { return errors.Join(l.x.close(), l.root.Close()) }
+
+// moved reports whether another folder is at the lake's path now.
+func (l *Lake) moved() bool {
+	is, err := l.root.Stat(".")
+	if err != nil {
+		return true
+	}
+	now, err := os.Stat(l.dir)
+	return err != nil || !os.SameFile(is, now)
+}
 
 // Dir is the lake's folder.
 func (l *Lake) Dir() string { return l.dir }
 
 // Sync pulls what others have pushed to the remote, and pushes what they do not have. Without a remote it does nothing.
 func (l *Lake) Sync(ctx context.Context) (gitrepo.Synced, error) {
-	s, err := l.repo.Push(ctx)
+	r, err := l.git(ctx, true)
+	if err != nil {
+		return gitrepo.Synced{}, err
+	}
+	s, err := r.Push(ctx)
 	l.x.touch()
 	return s, err
 }
@@ -138,67 +177,4 @@ func blobHash(h hash.Hash, body []byte) string {
 	fmt.Fprintf(h, "blob %d\x00", len(body))
 	h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// Lakes are the lakes of a server, each open once.
-type Lakes struct {
-	o      Options
-	mu     sync.Mutex
-	open   map[string]*opened
-	closed bool
-}
-
-type opened struct {
-	mu   sync.Mutex
-	lake *Lake
-}
-
-// New makes the lakes of a server, with these options for each.
-func New(o Options) *Lakes { return &Lakes{o: o, open: map[string]*opened{}} }
-
-// In returns the lake in a folder, and opens it if it is not open. It stays open until [Lakes.Close].
-func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeNotFound, "the lake's folder is not there: %w", err)
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, parley.Errorf(parley.CodeUnavailable, "the server is shutting down")
-	}
-	one := s.open[dir]
-	if one == nil {
-		one = &opened{}
-		s.open[dir] = one
-	}
-	s.mu.Unlock()
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.lake == nil {
-		if one.lake, err = Open(ctx, dir, s.o); err != nil {
-			return nil, err
-		}
-	}
-	return one.lake, nil
-}
-
-// Close closes all lakes.
-func (s *Lakes) Close() (err error) {
-	s.mu.Lock()
-	s.closed = true
-	all := s.open
-	s.open = map[string]*opened{}
-	s.mu.Unlock()
-	for _, one := range all {
-		one.mu.Lock()
-		if one.lake != nil {
-			err = errors.Join(err, one.lake.Close())
-		}
-		one.mu.Unlock()
-	}
-	return err
 }

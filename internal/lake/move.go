@@ -82,7 +82,7 @@ type affected struct {
 
 func (k *changer) affected(ctx context.Context) (a affected, err error) {
 	a.before, a.after = map[string][]string{}, map[string][]string{}
-	err = k.l.x.query(ctx, func(c *sqlite.Conn) error {
+	err = k.l.x.with(ctx, func(c *sqlite.Conn) error {
 		keys := []string{wiki.Key(k.at), wiki.Key(k.c.To)}
 		// Also what the moved entity links to is looked up.
 		if err := linksOf(c, `f.path = ?`, []any{k.at}, func(_ string, _ int64, w wiki.Link) error {

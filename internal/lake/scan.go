@@ -40,10 +40,18 @@ func (x *index) follow(ctx context.Context, fresh time.Duration) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.conn == nil:
+	case x.ended:
 		return parley.Errorf(parley.CodeUnavailable, "the lake is closed")
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case x.conn == nil:
+		if err := x.open(); err != nil {
+			if err := x.renew(); err != nil {
+				return parley.Errorf(parley.CodeUnavailable, "the search index of the lake: %w", err)
+			}
+		}
+	}
+	switch {
 	case x.last.After(asked), fresh > 0 && !x.last.IsZero() && time.Since(x.last) < fresh:
 		return nil
 	}

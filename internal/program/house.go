@@ -30,6 +30,7 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/extract"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/lake"
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/mcpserver"
@@ -103,6 +104,7 @@ type plan struct {
 	kill     func()                    // of a demo: ends the process without warning, and starts it again
 	vault    atomic.Pointer[vault.Vault]
 	checks   atomic.Pointer[checkpoint.Store]
+	lakes    atomic.Pointer[lake.Lakes]
 	large    *fair.Turns              // of calls that hold a large file
 	logins   *login.Logins            // of users at other services
 	issuers  *auth.Issuers            // of users' tokens; nil: there are none
@@ -202,7 +204,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load, Checkpoints: p.checks.Load, LargeFiles: p.large, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, Lakes: p.lakes.Load, LargeFiles: p.large, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
 		})
 		if err != nil {
 			return list, err
@@ -317,6 +319,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	kept := archive.NewFolder(p.folder)
 	checks := checkpoint.New(checkpoint.Options{Data: p.folder})
 	p.checks.Store(checks)
+	p.lakes.Store(lake.New(lake.Options{Private: p.folder.Path("lakes"), Logger: log}))
 	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log, Archive: kept})
 	h := &house{apps: p.resolved, store: store, push: devices, writer: writer, traces: traces, log: log, plan: p, off: p.off, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {
@@ -429,6 +432,7 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 		h.log.Warn("not all tools were closed in time", "err", serr)
 	}
 	h.plan.close()
+	err = errors.Join(err, h.plan.lakes.Load().Close())
 	last, sent := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // a collector that does not answer must not delay the stop
 	defer sent()
 	h.traces.Close(last)

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tool/ask"
+	laketools "github.com/parley-server/parley/internal/tool/lake"
 	plans "github.com/parley-server/parley/internal/tool/plan"
 	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -45,6 +46,9 @@ var toolsets = map[string]app.Open{
 	},
 	"command": newCommand,
 	"http":    newWebhook,
+	"lake": func(d app.ToolDeps) (app.Service, error) {
+		return app.Service{Toolset: laketools.New(laketools.Options{Lakes: d.Lakes})}, nil
+	},
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
 	"rest":    newREST,

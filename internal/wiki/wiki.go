@@ -203,13 +203,17 @@ func (n *wikiNode) Dump(source []byte, level int) { ast.DumpHelper(n, source, le
 
 type wikiParser struct{}
 
-func (wikiParser) Trigger() []byte { return []byte{'['} }
+func (wikiParser) Trigger() []byte { return []byte{'[', '!'} }
 
 // In a table the bar before an alias has a backslash.
 var aWiki = regexp.MustCompile(`^\[\[([^\[\]|#\n]{0,300})(?:#([^\[\]|\n]{0,300}))?(?:\|([^\[\]\n]{0,300}))?\]\]`)
 
 func (wikiParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
 	line, segment := block.PeekLine()
+	shown := 0 // the sign before a picture or note that is shown in place
+	if len(line) > 0 && line[0] == '!' && segment.Padding == 0 {
+		shown, line, segment = 1, line[1:], segment.WithStart(segment.Start+1)
+	}
 	if len(line) < 5 || line[1] != '[' || segment.Padding != 0 {
 		return nil
 	}
@@ -235,7 +239,7 @@ func (wikiParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Nod
 	if l.To == "" && l.Heading == "" {
 		return nil
 	}
-	block.Advance(m[1])
+	block.Advance(m[1] + shown)
 	return &wikiNode{link: l, at: segment.Start}
 }
 
