@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // A branch is advanced in this order: the files, the index, the branch. A file of ours says meanwhile
@@ -142,7 +142,7 @@ func (r *Repo) forget() error {
 	return nil
 }
 
-var noteOf = regexp.MustCompile(`^([^\n]+)\n([0-9a-f]*)\n([0-9a-f]+)\n\.\n$`)
+var noteOf = pattern.New(`^([^\n]+)\n([0-9a-f]*)\n([0-9a-f]+)\n\.\n$`)
 
 // finish completes or undoes what note says.
 func (r *Repo) finish(ctx context.Context) error {

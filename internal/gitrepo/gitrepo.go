@@ -41,12 +41,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Options of [Open].
@@ -93,7 +93,7 @@ type Ident struct{ Name, Email string }
 
 func (i Ident) String() string { return i.Name + " <" + i.Email + ">" }
 
-var identOf = regexp.MustCompile(`^([^<>\x00-\x1f\x7f]{1,200}?)\s*<([^<>\s\x00-\x1f\x7f]{1,200})>$`)
+var identOf = pattern.New(`^([^<>\x00-\x1f\x7f]{1,200}?)\s*<([^<>\s\x00-\x1f\x7f]{1,200})>$`)
 
 // ParseIdent reads "Name <email>".
 func ParseIdent(text string) (Ident, error) {
@@ -247,7 +247,7 @@ func (r *Repo) workDir() (dir string, done func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-var headOf = regexp.MustCompile(`^ref: refs/heads/([^\n]+)\n?$`)
+var headOf = pattern.New(`^ref: refs/heads/([^\n]+)\n?$`)
 
 // branch is the branch that is checked out. An error says why nothing can be committed: there is
 // none, or somebody is in the middle of something.
@@ -284,7 +284,7 @@ func (r *Repo) tip(ctx context.Context, ref string) (string, error) {
 	return out, err
 }
 
-var hashOf = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+var hashOf = pattern.New(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // short is the beginning of a hash, for people.
 func short(hash string) string { return hash[:min(len(hash), 10)] }

@@ -3,12 +3,12 @@ package gitrepo
 import (
 	"context"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Revision is a commit that changed a file.
@@ -20,7 +20,7 @@ type Revision struct {
 	Gone    bool // it deleted the file
 }
 
-var isHash = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+var isHash = pattern.New(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // History lists the commits of the branch that changed a file, the newest first, at most so many.
 // After is the hash of the last one that is known; "": none. The path is relative to the working

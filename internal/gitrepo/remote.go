@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // remote is where a branch is pulled from and pushed to.
@@ -104,8 +104,8 @@ func (r *Repo) remoteOf(ctx context.Context, branch string) (*remote, error) {
 }
 
 var (
-	helper = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*::`)
-	scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+	helper = pattern.New(`^[A-Za-z0-9][A-Za-z0-9+.-]*::`)
+	scheme = pattern.New(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 )
 
 // address is a URL as git gets it. local: it is the path of a repository on this machine.

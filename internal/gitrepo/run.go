@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/proc"
 )
 
@@ -225,7 +225,7 @@ func (c *capped) Write(b []byte) (int, error) {
 }
 
 // login is a user's name and password in a URL.
-var login = regexp.MustCompile(`(://)[^/@\s']*@`)
+var login = pattern.New(`(://)[^/@\s']*@`)
 
 // sentence is what git printed about a failure, on one line and without passwords.
 func sentence(text string) string {
@@ -249,7 +249,7 @@ func sentence(text string) string {
 // least is the oldest git that can do what is needed here: merging without a working tree.
 var least = [2]int{2, 38}
 
-var versionOf = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
+var versionOf = pattern.New(`^git version (\d+)\.(\d+)`)
 
 // find finds the program and checks its version.
 func find(ctx context.Context, name, home string) (program, string, error) {

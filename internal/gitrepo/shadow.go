@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // A shadow is a folder of ours that git takes for the common directory of a repository
@@ -300,7 +300,7 @@ func quoted(value string) string { return `"` + escaped.Replace(value) + `"` }
 
 // branchName are the names of branches and remotes that we work with: git allows more, but these
 // mean the same wherever they stand.
-var branchName = regexp.MustCompile(`^[\p{L}\p{N}_][\p{L}\p{N}_.+/@=-]{0,199}$`)
+var branchName = pattern.New(`^[\p{L}\p{N}_][\p{L}\p{N}_.+/@=-]{0,199}$`)
 
 func isName(name string) bool {
 	return branchName.MatchString(name) && !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".lock") &&

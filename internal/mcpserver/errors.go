@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // seedNames maps field names of the engine to the seed's.
@@ -109,9 +109,9 @@ func (a *App) clean(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 var (
-	unfit   = regexp.MustCompile(`(?s)^validating "arguments": (?:validating root: )?(.*)$`)
-	place   = regexp.MustCompile(`^(?:validating ((?:/properties/[^/:\s]+)+): )+`)
-	missing = regexp.MustCompile(`^(?:required: missing|unexpected additional) properties:? \["([^"]+)"`)
+	unfit   = pattern.New(`(?s)^validating "arguments": (?:validating root: )?(.*)$`)
+	place   = pattern.New(`^(?:validating ((?:/properties/[^/:\s]+)+): )+`)
+	missing = pattern.New(`^(?:required: missing|unexpected additional) properties:? \["([^"]+)"`)
 )
 
 // oneShape rewords the SDK's error about arguments that do not fit a tool's schema, in

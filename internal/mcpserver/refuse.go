@@ -7,10 +7,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // refusedError is a refusal of the transport, with the status that the protocol
@@ -73,7 +73,7 @@ func (in *incoming) id() any {
 }
 
 // unsupported is the refusal of a version in the header.
-var unsupported = regexp.MustCompile(`^Bad Request: Unsupported protocol version \(supported versions: (.*)\)$`)
+var unsupported = pattern.New(`^Bad Request: Unsupported protocol version \(supported versions: (.*)\)$`)
 
 // ways maps what the SDK says in a plain-text refusal to a hint. The first that fits is
 // taken.

@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // rpcError is an error of JSON-RPC: what was wrong, and in its data what to do.
@@ -35,7 +36,7 @@ const (
 // types and lacks some codes, with what a host reads in its place. A rule without words
 // is for [misfitting].
 var words = []struct {
-	said        *regexp.Regexp
+	said        *pattern.Regexp
 	code        int64
 	means, hint string // with $1 for what said has found
 }{
@@ -61,7 +62,7 @@ var words = []struct {
 	{re(`(?s)^handling '(.*?)': .*$`), badParams, "", "the specification has the types of its fields"},
 }
 
-func re(text string) *regexp.Regexp { return regexp.MustCompile(text) }
+func re(text string) *pattern.Regexp { return pattern.New(text) }
 
 // worded returns the JSON-RPC error for an error text of the SDK. It returns false if there is
 // none, or if the SDK's text is good enough.
@@ -80,7 +81,7 @@ func worded(said string) (rpcError, bool) {
 	return rpcError{}, false
 }
 
-var wrongType = regexp.MustCompile(`into Go (?:value|struct field \w+\.\w+\.(?:\w+V2\.)?(\S+)) of type (\S+)$`)
+var wrongType = pattern.New(`into Go (?:value|struct field \w+\.\w+\.(?:\w+V2\.)?(\S+)) of type (\S+)$`)
 
 // misfitting says which field of a method's params has the wrong type.
 func misfitting(method, said string) string {
@@ -106,7 +107,7 @@ func misfitting(method, said string) string {
 
 // answersError is the beginning of an event or a body that answers with an error. The
 // answer to a notification has no id.
-var answersError = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0",(?:"id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+|null),)?"error":)\{`)
+var answersError = pattern.New(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0",(?:"id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+|null),)?"error":)\{`)
 
 // reworded is an answer of the SDK with the error in our words, where we have some.
 func reworded(b []byte) ([]byte, bool) {

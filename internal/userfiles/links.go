@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // What is looked through for the links to a file. Beyond these limits the answer is partial.
@@ -133,12 +133,12 @@ func (k *linker) file(e files.Entry) error {
 }
 
 var (
-	aFence = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})")
-	aCode  = regexp.MustCompile("`+[^`]*`+")
+	aFence = pattern.New("^ {0,3}(`{3,}|~{3,})")
+	aCode  = pattern.New("`+[^`]*`+")
 	// These are as in web/src/files/links.ts.
-	aWiki = regexp.MustCompile(`\[\[([^\[\]|#\n]{0,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]`)
+	aWiki = pattern.New(`\[\[([^\[\]|#\n]{0,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]`)
 	// An inline link, and the definition of one.
-	aLink = regexp.MustCompile(`\]\(\s*(?:<([^<>\n]{1,1000})>|([^\s()<>]{1,1000}(?:\([^\s()<>]{0,300}\)[^\s()<>]{0,300})*))|^ {0,3}\[[^\[\]]{1,300}\]:\s*(?:<([^<>\n]{1,1000})>|(\S{1,1000}))`)
+	aLink = pattern.New(`\]\(\s*(?:<([^<>\n]{1,1000})>|([^\s()<>]{1,1000}(?:\([^\s()<>]{0,300}\)[^\s()<>]{0,300})*))|^ {0,3}\[[^\[\]]{1,300}\]:\s*(?:<([^<>\n]{1,1000})>|(\S{1,1000}))`)
 )
 
 // fenced returns the fence of the code that the text after a line is in; "": it is in none. Of the
@@ -183,7 +183,7 @@ func (k *linker) links(line string) (to []link) {
 	return to
 }
 
-var scheme = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*:|^//`)
+var scheme = pattern.New(`(?i)^[a-z][a-z0-9+.-]*:|^//`)
 
 // leads reports whether a link in the note from leads to the target.
 func (k *linker) leads(from string, l link) bool {
@@ -210,7 +210,7 @@ func (k *linker) leads(from string, l link) bool {
 	return i >= 0 && k.alike[i] == k.target
 }
 
-var ending = regexp.MustCompile(`\.[A-Za-z0-9]{1,8}$`)
+var ending = pattern.New(`\.[A-Za-z0-9]{1,8}$`)
 
 // wiki is the file that a wiki link means: the one with this path, or with this name, the nearest
 // first; "": none.

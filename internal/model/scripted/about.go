@@ -1,11 +1,11 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // about returns the words and phrases of a question that name something.
@@ -46,10 +46,10 @@ func (s *script) literal(question string) string {
 }
 
 // aClock matches a time of the day, which is compared with limits and names nothing.
-var aClock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
+var aClock = pattern.New(`\b\d{1,2}:\d\d\b`)
 
 // aLength matches a length of time after a verb, which is compared with limits likewise.
-var aLength = regexp.MustCompile(`(?i)\b(?:half an?|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty) (?:second|minute|hour)s?\b`)
+var aLength = pattern.New(`(?i)\b(?:half an?|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty) (?:second|minute|hour)s?\b`)
 
 // particles end phrasal verbs, possibly after an object. In and on are prepositions too, except
 // at the end or before another preposition.

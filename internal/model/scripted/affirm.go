@@ -1,8 +1,9 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // borne reports whether the record that holds reports the event the question asks about:
@@ -39,10 +40,10 @@ func (s *script) reversed(w weight) bool {
 // other words does not answer that. The others ask whether a thing was decided, changed
 // or finished.
 var (
-	state    = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
-	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final|granted)\b`)
-	changing = regexp.MustCompile(`(?i)\b(?:mov(?:e|ed|es|ing)|chang(?:e|ed|es|ing)|replac(?:e|ed|es|ing)|switch(?:ed|es|ing)?|postponed|delayed|raised|lowered|increased|extended|shortened)\b`)
-	finished = regexp.MustCompile(`(?i)\b(?:finished|implemented|built|deployed|tested|launched|released|announced|signed|started|completed)\b`)
+	state    = pattern.New(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
+	deciding = pattern.New(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final|granted)\b`)
+	changing = pattern.New(`(?i)\b(?:mov(?:e|ed|es|ing)|chang(?:e|ed|es|ing)|replac(?:e|ed|es|ing)|switch(?:ed|es|ing)?|postponed|delayed|raised|lowered|increased|extended|shortened)\b`)
+	finished = pattern.New(`(?i)\b(?:finished|implemented|built|deployed|tested|launched|released|announced|signed|started|completed)\b`)
 )
 
 // affirms reports whether the record that holds agrees with what the question says.

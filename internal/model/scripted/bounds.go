@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // onDay returns whether a question's days of the week are among those that what holds names: yes,
@@ -37,7 +38,7 @@ func daysOf(text string) []string {
 	return out
 }
 
-var aWeekday = regexp.MustCompile(`(?i)\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekday|weekend|every day\b|daily\b)`)
+var aWeekday = pattern.New(`(?i)\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekday|weekend|every day\b|daily\b)`)
 
 // number matches a number. Its second group is set if the number is an hour of the day.
-var number = regexp.MustCompile(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)
+var number = pattern.New(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Mistake is an error in a script.
@@ -142,7 +142,7 @@ func places(n *yaml.Node, path string, lines map[string]int) {
 }
 
 // yamlPlace matches a location as the YAML library writes it.
-var yamlPlace = regexp.MustCompile(`(?:\bline |\bL)(\d+)(?:\.C\d+)?:? ?`)
+var yamlPlace = pattern.New(`(?:\bline |\bL)(\d+)(?:\.C\d+)?:? ?`)
 
 // placed is an error of the YAML library.
 func placed(err error) Mistake {
@@ -160,7 +160,7 @@ func placed(err error) Mistake {
 }
 
 // unknownField matches what the YAML library says about a key without a field.
-var unknownField = regexp.MustCompile(`(?s)^field (\S+) not found in type (.+)$`)
+var unknownField = pattern.New(`(?s)^field (\S+) not found in type (.+)$`)
 
 // keysOf returns the keys of the struct type called name that is in t, nil if there is none.
 func keysOf(t reflect.Type, name string) (keys []string) {

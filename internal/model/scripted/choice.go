@@ -1,16 +1,17 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // instead matches words that say that one thing is chosen over another.
-var instead = regexp.MustCompile(`(?i)\b(?:instead of|rather than|over|replac\w+|not|no longer|from .* to)\b`)
+var instead = pattern.New(`(?i)\b(?:instead of|rather than|over|replac\w+|not|no longer|from .* to)\b`)
 
 // head matches the word that names the kind of thing asked for.
-var head = regexp.MustCompile(`(?i)\b(?:which|what) (\w+)`)
+var head = pattern.New(`(?i)\b(?:which|what) (\w+)`)
 
 // groupOf returns the group of what the question names, otherwise of its words.
 func (s *script) groupOf(sub subject) string {

@@ -1,15 +1,15 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // proper matches a name: capitals inside a word, or a capital in mid-sentence.
-var proper = regexp.MustCompile(`\b(?:[A-Z][\w+#]*[a-z0-9][A-Z]\w*|[a-z]+[A-Z]\w+|[A-Z][a-zA-Z0-9+#]+)(?:[ .-][A-Z][a-zA-Z0-9+#]+)*`)
+var proper = pattern.New(`\b(?:[A-Z][\w+#]*[a-z0-9][A-Z]\w*|[a-z]+[A-Z]\w+|[A-Z][a-zA-Z0-9+#]+)(?:[ .-][A-Z][a-zA-Z0-9+#]+)*`)
 
 // common lists capitalized words that are not names of choices.
 var common = strings.Fields("MVP CEO CTO CFO COO PM QA UI UX API OK FYI TBD ETA PR PRs Q1 Q2 Q3 Q4 TL DR I Monday Tuesday Wednesday Thursday Friday Saturday Sunday " +
@@ -35,14 +35,14 @@ const verbs = `us(?:e|es|ed|ing)|go(?:ing)? (?:with|for)|went with|switch\w* to|
 
 // cue matches a phrase that marks what follows as decided for or against. Of two that begin at
 // the same place the longer comes first.
-var cue = regexp.MustCompile(`(?i)\b(?:from (?:now|today|tomorrow|next|\d|` + months + `)|(?:goes|go|went|sent|send|sends|delivered|run|runs)(?: out)? over|` + // a time, a means
+var cue = pattern.New(`(?i)\b(?:from (?:now|today|tomorrow|next|\d|` + months + `)|(?:goes|go|went|sent|send|sends|delivered|run|runs)(?: out)? over|` + // a time, a means
 	`(?P<against>(?:not|never|no longer|stop|stopped|avoid|without|\w*n't)(?: \w+){0,2}? (?:` + verbs + `)|` +
 	`instead of|rather than|no longer|away from|g[eo]t(?:ting)? rid of|moving off|off of|replac\w+|scrap\w*|remov\w*|forget\w*|kill\w*|abandon\w*|left|leaving|quit\w*|ditch\w*|retir\w*|phas\w+ out|discontinu\w*|deprecat\w*|stop\w*|reject\w*|object\w*(?: to)?|forbid\w*|ban\w*|avoid\w*|cancel\w*|without|against|not|never|from|over)|` +
 	`(?P<for>drop\w* in|replaced (?:by|with)|` + verbs + `|instead|with|by|but|to|prefer\w*|decided on|agreed on|settled on|now)|` +
 	`(?P<drop>drop\w*))\b`)
 
 // after matches words after a thing that say something about it.
-var afterCue = regexp.MustCompile(`(?i)^[^.!?;\n]{0,30}?\b(?:is|are|was|were|has been|have been|gets?|got)\s+(?:now\s+)?(?:out|dead|gone|off|dropped|deprecated|scrapped|replaced|cancelled|canceled|abandoned|removed|rejected|no longer|not)\b`)
+var afterCue = pattern.New(`(?i)^[^.!?;\n]{0,30}?\b(?:is|are|was|were|has been|have been|gets?|got)\s+(?:now\s+)?(?:out|dead|gone|off|dropped|deprecated|scrapped|replaced|cancelled|canceled|abandoned|removed|rejected|no longer|not)\b`)
 
 // reach is the greatest distance between a name and its cue, about a dozen words.
 const reach = 80
@@ -69,7 +69,7 @@ func isFor(text string, start, end int) bool {
 }
 
 // elsewhere matches a name that is decided against, with the words that lead to another.
-var elsewhere = regexp.MustCompile(`^(?:the )?[A-Z]\w+ (?:for|in|on|at)\b`)
+var elsewhere = pattern.New(`^(?:the )?[A-Z]\w+ (?:for|in|on|at)\b`)
 
 // rejects returns what the record decides against.
 func rejects(r record) []string {
@@ -125,9 +125,9 @@ func (s *script) excerpt(x *weighed, sub subject) string {
 }
 
 // title matches a text that ends in the title of a person, whose full stop ends no sentence.
-var title = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Dr|Prof)\.\s*$`)
+var title = pattern.New(`\b(?:Mr|Ms|Mrs|Dr|Prof)\.\s*$`)
 
-var sentenceEnd = regexp.MustCompile(`[.!?]+(?:\s+|$)`)
+var sentenceEnd = pattern.New(`[.!?]+(?:\s+|$)`)
 
 func sentences(text string) []string {
 	var out []string

@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // figure finds the figures of a kind. Days of a month do not count as such.
 type figure struct {
 	name    string
-	re, but *regexp.Regexp
+	re, but *pattern.Regexp
 }
 
 func (f *figure) in(text string) bool {
@@ -29,20 +30,20 @@ func (f *figure) in(text string) bool {
 
 // The kinds of figure that a question may ask for.
 var wanted = []struct {
-	ask *regexp.Regexp
+	ask *pattern.Regexp
 	figure
 }{
-	{regexp.MustCompile(`(?i)\bhow (?:long|soon|early|far|much time|many \w+) (?:before|in advance|ahead)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\W+(?:before|earlier|ahead|in advance)\b`), nil}},
-	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`), nil}},
-	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive|euros?|dollars?|cents)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
-	{regexp.MustCompile(`(?i)\bhow much\b`), figure{"an amount", regexp.MustCompile(`(?i)\d|` + money), nil}},
-	{regexp.MustCompile(`(?i)\bwhat time\b`), figure{"a time of day", regexp.MustCompile(`(?i)\b\d{1,2}[:.]\d\d\b|\b\d{1,2} ?(?:am|pm|o'clock)\b|\b(?:noon|midnight)\b`), nil}},
-	{regexp.MustCompile(`(?i)(?:^\W*|[,.;:?!]\s*|\b(?:and|or|but|so|since|until|till|from|by|know|say|says|said|tell me|hey|ok)\s+)when\b|\bwhen\W*$|\b(?:what time|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
-	{regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?where\b`), figure{aPlace, regexp.MustCompile(`(?i)\b(?:in|on|at|near|to|use|uses|via|with) \w`), nil}},
-	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), figure{"a number", regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`), dayOf}},
+	{pattern.New(`(?i)\bhow (?:long|soon|early|far|much time|many \w+) (?:before|in advance|ahead)\b`), figure{"a time", pattern.New(`(?i)\b` + span + `\W+(?:before|earlier|ahead|in advance)\b`), nil}},
+	{pattern.New(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), figure{"a time", pattern.New(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`), nil}},
+	{pattern.New(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive|euros?|dollars?|cents)\b`), figure{"a price", pattern.New(`(?i)` + money), nil}},
+	{pattern.New(`(?i)\bhow much\b`), figure{"an amount", pattern.New(`(?i)\d|` + money), nil}},
+	{pattern.New(`(?i)\bwhat time\b`), figure{"a time of day", pattern.New(`(?i)\b\d{1,2}[:.]\d\d\b|\b\d{1,2} ?(?:am|pm|o'clock)\b|\b(?:noon|midnight)\b`), nil}},
+	{pattern.New(`(?i)(?:^\W*|[,.;:?!]\s*|\b(?:and|or|but|so|since|until|till|from|by|know|say|says|said|tell me|hey|ok)\s+)when\b|\bwhen\W*$|\b(?:what time|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, pattern.New(`(?i)` + dateText), nil}},
+	{pattern.New(`(?i)^\W*(?:(?:and|so|but)\W+)?where\b`), figure{aPlace, pattern.New(`(?i)\b(?:in|on|at|near|to|use|uses|via|with) \w`), nil}},
+	{pattern.New(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), figure{"a number", pattern.New(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`), dayOf}},
 }
 
-var dayOf = regexp.MustCompile(`(?i)\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:` + months + `)(?: \d{4})?\b|\b(?:` + months + `) \d{1,2}\b|\b\d{4}-\d\d(?:-\d\d)?\b`)
+var dayOf = pattern.New(`(?i)\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:` + months + `)(?: \d{4})?\b|\b(?:` + months + `) \d{1,2}\b|\b\d{4}-\d\d(?:-\d\d)?\b`)
 
 // clause returns the part of a sentence between commas that contains the figure.
 func clause(text string, f *figure) string {
@@ -66,16 +67,16 @@ func (x *weighed) figureAt(i int, f *figure) bool {
 }
 
 // fromTo matches a time with its two ends.
-var fromTo = regexp.MustCompile(`(?i)\bfrom (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `) (?:to|till|until) (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `)(?:\W|$)`)
+var fromTo = pattern.New(`(?i)\bfrom (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `) (?:to|till|until) (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `)(?:\W|$)`)
 
 const dateEnd = `(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:\d{1,2} )?(?:` + months + `)`
 
 // The questions for one end of a time.
 var (
-	forEnd   = regexp.MustCompile(`(?i)\b(?:until|till|to) (?:when|what (?:time|hour|day))\b|\bhow late\b`)
-	forBegin = regexp.MustCompile(`(?i)\bfrom (?:when|what (?:time|hour|day))\b|\bhow early\b`)
-	closes   = regexp.MustCompile(`(?i)\b(?:when|what time)\b.*\b(?:closes?|shuts?|ends?|finish(?:es)?|over)\b`)
-	opens    = regexp.MustCompile(`(?i)\b(?:when|what time) (?:do|does|will|can)\b.*\b(?:open|start|begin)\b|\b(?:when|what time)\b.*\b(?:opens|starts|begins)\b`)
+	forEnd   = pattern.New(`(?i)\b(?:until|till|to) (?:when|what (?:time|hour|day))\b|\bhow late\b`)
+	forBegin = pattern.New(`(?i)\bfrom (?:when|what (?:time|hour|day))\b|\bhow early\b`)
+	closes   = pattern.New(`(?i)\b(?:when|what time)\b.*\b(?:closes?|shuts?|ends?|finish(?:es)?|over)\b`)
+	opens    = pattern.New(`(?i)\b(?:when|what time) (?:do|does|will|can)\b.*\b(?:open|start|begin)\b|\b(?:when|what time)\b.*\b(?:opens|starts|begins)\b`)
 )
 
 // edge returns the end of a time in a text that a question asks for, or "".

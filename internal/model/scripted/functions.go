@@ -8,6 +8,7 @@ import (
 	"text/template"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // functions returns the functions of a script's templates. They come in addition to
@@ -310,7 +311,7 @@ func (s *script) followup(v view) bool {
 }
 
 // lastHand asks who changed what was found, and not whether it has changed since.
-var lastHand = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?who (?:last )?(?:updated|changed) (?:it|that|this)\W*$`)
+var lastHand = pattern.New(`(?i)^\W*(?:(?:and|so|but)\W+)?who (?:last )?(?:updated|changed) (?:it|that|this)\W*$`)
 
 func (s *script) settledTurn(v view) exchange {
 	x, _ := s.settled(v)

@@ -1,8 +1,9 @@
 package scripted
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // weighed returns the weight of the text that was handed over or, without a handoff, of
@@ -61,8 +62,8 @@ func (s *script) compared(v view) (weight, error) {
 
 // Lines by which the comparing agent informs the answering agent, which sees less.
 var (
-	notMentioned = regexp.MustCompile(`(?m)^Not mentioned: (.+)$`)
-	onlySource   = regexp.MustCompile(`(?m)^Only source: `)
+	notMentioned = pattern.New(`(?m)^Not mentioned: (.+)$`)
+	onlySource   = pattern.New(`(?m)^Only source: `)
 )
 
 // told adds to the weight what the agent that read every result says of it.
@@ -99,8 +100,8 @@ func (s *script) sift(v view, rs []record, sub subject, sorted bool) weight {
 // The two forms in which an answer shows a record: a quotation with its source below, or
 // a row of a table.
 var (
-	quotedFrom = regexp.MustCompile(`^> — (\w+)(?:, (.*))?, ([^,]*)$`)
-	inChannel  = regexp.MustCompile(`^(.*) in (\S+)$`)
+	quotedFrom = pattern.New(`^> — (\w+)(?:, (.*))?, ([^,]*)$`)
+	inChannel  = pattern.New(`^(.*) in (\S+)$`)
 	barInCell  = strings.NewReplacer(`\|`, "\x00")
 )
 

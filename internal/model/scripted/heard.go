@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // heard returns the subject as the sources can know it: misspelt words are replaced by theirs, and
@@ -78,8 +79,8 @@ func (s *script) spelt(t *term, rs []record, vocabulary map[string]bool) string 
 
 // Lines by which the comparing agent passes on how it understood the question.
 var (
-	readAs  = regexp.MustCompile(`(?m)^Read as: (.+)$`)
-	leftOut = regexp.MustCompile(`(?m)^Left out: (.+)$`)
+	readAs  = pattern.New(`(?m)^Read as: (.+)$`)
+	leftOut = pattern.New(`(?m)^Left out: (.+)$`)
 )
 
 // Read returns the subject's own words as the sources spell them, if the question has others.

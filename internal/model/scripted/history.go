@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // validate reports why a provider would reject the messages. Its rules are the strictest of all
@@ -120,7 +121,7 @@ type view struct {
 
 // withheld is the reason why a tool is not offered, if the prompt gives one.
 func (v view) withheld(tool string) string {
-	m := regexp.MustCompile(`(?m)^- ` + regexp.QuoteMeta(tool) + `: not available \((.*)\)\. `).FindStringSubmatch(v.About)
+	m := pattern.New(`(?m)^- ` + regexp.QuoteMeta(tool) + `: not available \((.*)\)\. `).FindStringSubmatch(v.About)
 	if m == nil {
 		return ""
 	}

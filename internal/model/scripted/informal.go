@@ -1,11 +1,11 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // informal are spellings of speech, and what they stand for. All are function words: they say
@@ -20,12 +20,12 @@ var informal = map[string]string{
 }
 
 var (
-	bareWord = regexp.MustCompile(`\b[A-Za-z]+\b`)
-	shortDid = regexp.MustCompile(`(?i)\b(why|how|when|where|what|who)['’]d\b`)
+	bareWord = pattern.New(`\b[A-Za-z]+\b`)
+	shortDid = pattern.New(`(?i)\b(why|how|when|where|what|who)['’]d\b`)
 )
 
 // wikis are what people call the pages of Notion.
-var wikis = regexp.MustCompile(`(?i)\b(?:(?:company|team|internal|project) )?(?:wiki|knowledge base)(?: (page|pages|entry|article|doc|document))?\b`)
+var wikis = pattern.New(`(?i)\b(?:(?:company|team|internal|project) )?(?:wiki|knowledge base)(?: (page|pages|entry|article|doc|document))?\b`)
 
 // inFull writes the informal words of a question in full.
 func inFull(question string) string {

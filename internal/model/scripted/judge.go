@@ -2,12 +2,12 @@ package scripted
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // judge sorts the records into the one that holds, those that agree with it and those
@@ -151,10 +151,10 @@ func related(a, b []sentence) bool {
 	})
 }
 
-var aMoney = regexp.MustCompile(`^(?:euro|eur|dollar|usd|pound|cent)$`)
+var aMoney = pattern.New(`^(?:euro|eur|dollar|usd|pound|cent)$`)
 
 // open matches a text about something that has no new date yet.
-var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)
+var open = pattern.New(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)
 
 // spare finds an overridden record of which the newer one changes only another part than
 // the question asks about. The part asked about then holds.
@@ -194,7 +194,7 @@ func (s *script) spare(w *weight) {
 }
 
 // begins matches the month from which a record's content applies.
-var begins = regexp.MustCompile(`(?i)\b(?:from|as of|starting(?: in)?) (` + months + `)\b`)
+var begins = pattern.New(`(?i)\b(?:from|as of|starting(?: in)?) (` + months + `)\b`)
 
 // inTime makes the older record hold if the question is about a month before the newer
 // one takes effect.

@@ -1,13 +1,14 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // condition matches the clause of a question that says when something would matter.
-var condition = regexp.MustCompile(`(?i)\b(?:if|in case)\b[^,?]*`)
+var condition = pattern.New(`(?i)\b(?:if|in case)\b[^,?]*`)
 
 // conditional makes words of a condition weak, if others remain: somebody who asks whether anybody
 // is on call if the server is down asks who is on call.
@@ -27,7 +28,7 @@ func conditional(question string, terms []*term) {
 }
 
 // whoDid matches what somebody did, in a question for who it was.
-var whoDid = regexp.MustCompile(`(?i)\bwho (?:else |has |had |have |just |actually |first |really )*(\w+ed)\b`)
+var whoDid = pattern.New(`(?i)\bwho (?:else |has |had |have |just |actually |first |really )*(\w+ed)\b`)
 
 // withoutDeed returns the words without the verb of "who pushed it back?", if the word table does
 // not know it: it says what somebody did to the subject, and is not one.
@@ -55,11 +56,11 @@ func (s *script) earlier(v view) []string {
 }
 
 // leaning matches a question that continues the one before.
-var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
+var leaning = pattern.New(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
 
 // ofThat matches a question about what was said before, whatever else it names: "is that
 // still true after the launch moved?"
-var ofThat = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|was|are|were|does|did|do|has|have) (?:that|this|it) (?:still|true|right|correct|valid|current|change|changed|hold|holds)\b`)
+var ofThat = pattern.New(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|was|are|were|does|did|do|has|have) (?:that|this|it) (?:still|true|right|correct|valid|current|change|changed|hold|holds)\b`)
 
 func (s *script) leans(question string) bool {
 	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")

@@ -1,10 +1,11 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // amountOf is a figure with what it counts: 12 kg, 130 euros, or 17:00, which counts minutes.
@@ -30,12 +31,12 @@ var units = map[string]struct {
 var spelledOut = map[string]float64{"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12, "fourteen": 14, "thirty": 30, "a": 1, "an": 1, "half a": 0.5, "half an": 0.5, "a quarter of an": 0.25}
 
 var (
-	figures = regexp.MustCompile(`(?i)\b` + aFigure)
+	figures = pattern.New(`(?i)\b` + aFigure)
 	// limiting matches a figure up to which, or from which on, something is so.
-	limiting = regexp.MustCompile(`(?i)\b(up to|at most|(?:limited|restricted) to(?: at most| a maximum of)?|(?:a |the )?maximum (?:of|is)|no (?:more|longer) than|under|below|less than|lighter than|until|before|over|above|more than|heavier than|at least|after) ` + aFigure)
-	costing  = regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|fee|fees|charge|charged)\b`)
-	noLimit  = regexp.MustCompile(`(?i)\b(?:not|never|nobody|no|n't)\b|n't\b`)
-	below    = regexp.MustCompile(`(?i)^(?:(?:limited|restricted) to.*|.*maximum.*|no (?:more|longer) than|up to|at most|under|below|less than|lighter than|until|before)$`)
+	limiting = pattern.New(`(?i)\b(up to|at most|(?:limited|restricted) to(?: at most| a maximum of)?|(?:a |the )?maximum (?:of|is)|no (?:more|longer) than|under|below|less than|lighter than|until|before|over|above|more than|heavier than|at least|after) ` + aFigure)
+	costing  = pattern.New(`(?i)\b(?:cost|costs|price|prices|fee|fees|charge|charged)\b`)
+	noLimit  = pattern.New(`(?i)\b(?:not|never|nobody|no|n't)\b|n't\b`)
+	below    = pattern.New(`(?i)^(?:(?:limited|restricted) to.*|.*maximum.*|no (?:more|longer) than|up to|at most|under|below|less than|lighter than|until|before)$`)
 )
 
 // amounts returns the figures of a text that count something.

@@ -2,7 +2,6 @@ package scripted
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/model/scripted/customers"
 	"github.com/parley-server/parley/internal/model/scripted/household"
 	"github.com/parley-server/parley/internal/model/scripted/notebook"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -67,8 +67,8 @@ func thought(say string, calls []call) (reply seam.Reply, err error) {
 }
 
 var (
-	nowIn    = regexp.MustCompile(`(?m)^now: \w+, (\d{4}-\d\d-\d\d \d\d:\d\d)`)
-	personIn = regexp.MustCompile(`(?m)notes directory: .*?([^/\\\s]+)/?$`)
+	nowIn    = pattern.New(`(?m)^now: \w+, (\d{4}-\d\d-\d\d \d\d:\d\d)`)
+	personIn = pattern.New(`(?m)notes directory: .*?([^/\\\s]+)/?$`)
 )
 
 // inNotebook has package notebook make the reply.
@@ -99,7 +99,7 @@ func inNotebook(req seam.Request, v view) (seam.Reply, error) {
 	return thought(reply.Say, calls)
 }
 
-var skillListed = regexp.MustCompile(`(?m)^- ([A-Za-z0-9_-]+): `)
+var skillListed = pattern.New(`(?m)^- ([A-Za-z0-9_-]+): `)
 
 // withCustomers has package customers make the reply.
 func withCustomers(req seam.Request, v view) (seam.Reply, error) {
@@ -132,8 +132,8 @@ func withCustomers(req seam.Request, v view) (seam.Reply, error) {
 }
 
 var (
-	factsSection = regexp.MustCompile(`(?ms)^## (?:Facts from earlier in this session|Pinned)\n(.*?)(?:\n\n|\z)`)
-	factSource   = regexp.MustCompile(` \([^()]*\)$`)
+	factsSection = pattern.New(`(?ms)^## (?:Facts from earlier in this session|Pinned)\n(.*?)(?:\n\n|\z)`)
+	factSource   = pattern.New(` \([^()]*\)$`)
 )
 
 // keptFacts are the facts that the loop writes into the prompt: facts of earlier turns, and

@@ -1,22 +1,23 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // maxParts is how many questions in one are answered by themselves.
 const maxParts = 3
 
 // andAsks is where a further question begins in a sentence.
-var andAsks = regexp.MustCompile(`(?i)(?:,? and |[?;] *(?:and )?)((?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|whom)\b|(?:is|are|was|were|do|does|did|can|has|have|will|may|must|should) (?:it|they|he|she|i|we|you|the|our|my|there|that|this|these|those|a|an|any|anybody|anyone|somebody|someone)\b)`)
+var andAsks = pattern.New(`(?i)(?:,? and |[?;] *(?:and )?)((?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|whom)\b|(?:is|are|was|were|do|does|did|can|has|have|will|may|must|should) (?:it|they|he|she|i|we|you|the|our|my|there|that|this|these|those|a|an|any|anybody|anyone|somebody|someone)\b)`)
 
 // betweens matches a text whose next "and" belongs to its "between".
-var betweens = regexp.MustCompile(`(?i)\bbetween\b[^,;?]*$`)
+var betweens = pattern.New(`(?i)\bbetween\b[^,;?]*$`)
 
 // asksFirst is how the first of several begins.
-var asksFirst = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
+var asksFirst = pattern.New(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
 
 // partMark begins what is said to each of several questions in one, where an agent
 // hands it to another.

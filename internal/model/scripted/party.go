@@ -1,14 +1,15 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // didThey matches a question for what a person thinks or did. Some of the verbs go with things,
 // too: the API supports it.
-var didThey = regexp.MustCompile(`^\W*(?:(?i:and|so|but|ok)\W+)?(?i:did|does|has|is|was)\s+((?i:the |our )?)((?i:head of )?[\w.-]+(?: [\w.-]+)?)\s+(?i:(?:also|ever|already|really|actually|still|even|too)\s+)*` +
+var didThey = pattern.New(`^\W*(?:(?i:and|so|but|ok)\W+)?(?i:did|does|has|is|was)\s+((?i:the |our )?)((?i:head of )?[\w.-]+(?: [\w.-]+)?)\s+(?i:(?:also|ever|already|really|actually|still|even|too)\s+)*` +
 	`(?i:agree\w*|approv\w*|want\w*|prefer\w*|object\w*|oppos\w*|disagree\w*|veto\w*|endors\w*|(accept\w*|confirm\w*|support\w*|like\w*|reject\w*)|happy|against|in favou?r|(?:ok|okay|fine) with)\b`)
 
 // noParty are words that stand where a person's name may stand.

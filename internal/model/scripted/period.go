@@ -2,11 +2,12 @@ package scripted
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // period is a time in the past that a question asks about, in whole days.
@@ -20,14 +21,14 @@ func (p period) has(r record) bool {
 }
 
 // pastTime matches a time that a question names from the moment at which it is asked.
-var pastTime = regexp.MustCompile(`(?i)\b(?:(since) )?(?:(yesterday|today)|(this|last) (week|month|year)|last ((?:mon|tues|wednes|thurs|fri|satur|sun)day)|` +
+var pastTime = pattern.New(`(?i)\b(?:(since) )?(?:(yesterday|today)|(this|last) (week|month|year)|last ((?:mon|tues|wednes|thurs|fri|satur|sun)day)|` +
 	`(?:(?:in|during|over|within|for) )?(?:the |these )(?:last|past|previous) (?:(\d{1,3}|\w+|couple of) )?(day|week|month|year)s?|` +
 	`(\d{1,3}|an?|` + strings.Join(numerals, "|") + `) (day|week|month|year)s? ago)\b`)
 
 // nowIs matches the time of a turn, as the loop writes it.
-var nowIs = regexp.MustCompile(`(?m)^now: \w+, (\d{4}-\d\d-\d\d) `)
+var nowIs = pattern.New(`(?m)^now: \w+, (\d{4}-\d\d-\d\d) `)
 
-var isoDay = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
+var isoDay = pattern.New(`\d{4}-\d\d-\d\d`)
 
 // today returns the day of the turn where the user is; zero if the prompt does not say it.
 func (v view) today() time.Time {
@@ -193,7 +194,7 @@ func (s *script) during(v view, w weight, rs []record) weight {
 }
 
 // event matches a question that asks what came to be, and not what is.
-var event = regexp.MustCompile(`(?i)\b(?:chang\w+|decid\w+|decisions?|agreed|approved|announc\w+|happen\w*|said|say|posted|wrote|written|mention\w*|updat\w+|news?|talk\w*|discuss\w*)\b`)
+var event = pattern.New(`(?i)\b(?:chang\w+|decid\w+|decisions?|agreed|approved|announc\w+|happen\w*|said|say|posted|wrote|written|mention\w*|updat\w+|news?|talk\w*|discuss\w*)\b`)
 
 // dated sets what a weight says of the period in which the question asks what came to be with its
 // subject: the newest record of it, or that there is none.

@@ -1,25 +1,26 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Words for how much of a thing is meant are no topic. They ask for more than that
 // something is so: that it is so without exception.
 var (
-	universal = regexp.MustCompile(`(?i)\b(?:only|exclusively|solely|everything|everywhere|everyone|everybody|all|always|never|forever|for ever|for good|permanently|indefinitely|every|each|entire|entirely|whole|completely|nothing but|no other)\b`)
-	noAll     = regexp.MustCompile(`(?i)\b(?:at all|after all|above all|all right|once and for all)\b`)
-	never     = regexp.MustCompile(`(?i)\bnever\b`)
-	forever   = regexp.MustCompile(`(?i)\b(?:forever|for ever|for good|permanently|indefinitely)\b`)
-	aSpan     = regexp.MustCompile(`(?i)\b` + span + `\b`)
-	exclusive = regexp.MustCompile(`(?i)\b(?:only|solely|exclusively|nothing but)\b`)
+	universal = pattern.New(`(?i)\b(?:only|exclusively|solely|everything|everywhere|everyone|everybody|all|always|never|forever|for ever|for good|permanently|indefinitely|every|each|entire|entirely|whole|completely|nothing but|no other)\b`)
+	noAll     = pattern.New(`(?i)\b(?:at all|after all|above all|all right|once and for all)\b`)
+	never     = pattern.New(`(?i)\bnever\b`)
+	forever   = pattern.New(`(?i)\b(?:forever|for ever|for good|permanently|indefinitely)\b`)
+	aSpan     = pattern.New(`(?i)\b` + span + `\b`)
+	exclusive = pattern.New(`(?i)\b(?:only|solely|exclusively|nothing but)\b`)
 	// unbounded is how a source says itself that there is no exception.
-	unbounded = regexp.MustCompile(`(?i)\b(?:all|always|never|every|everyone|everybody|everything|each|any|only|none|around the clock|24/7|without exception)\b`)
+	unbounded = pattern.New(`(?i)\b(?:all|always|never|every|everyone|everybody|everything|each|any|only|none|around the clock|24/7|without exception)\b`)
 	// required says what ought to be so, which may not be.
-	required = regexp.MustCompile(`(?i)\b(?:must|should|shall|ha(?:ve|s) to|needs? to|may|can)\b`)
+	required = pattern.New(`(?i)\b(?:must|should|shall|ha(?:ve|s) to|needs? to|may|can)\b`)
 	// excepting is how a source says that there is an exception.
-	excepting = regexp.MustCompile(`(?i)\b(?:except\w*|excluding|apart from|other than|besides|unless|the rest|(?:the|all) others?|add(?:ed|s)|as well|in addition|(?:over|above|under|below|more than|less than) \d)`)
+	excepting = pattern.New(`(?i)\b(?:except\w*|excluding|apart from|other than|besides|unless|the rest|(?:the|all) others?|add(?:ed|s)|as well|in addition|(?:over|above|under|below|more than|less than) \d)`)
 )
 
 // ofAll reports whether a question asks whether something is so without exception.

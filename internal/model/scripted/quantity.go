@@ -1,13 +1,14 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // quantity is a figure with the unit it counts.
-var quantity = regexp.MustCompile(`(?i)(?P<day>\b(?:` + months + `) \d{1,2}\b|\b\d{1,2}(?:th|st|nd|rd)? (?:of )?(?:` + months + `)\b|\b\d{4}-\d\d-\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:every (?:week)?day|weekdays|weekends|daily)\b)|` +
+var quantity = pattern.New(`(?i)(?P<day>\b(?:` + months + `) \d{1,2}\b|\b\d{1,2}(?:th|st|nd|rd)? (?:of )?(?:` + months + `)\b|\b\d{4}-\d\d-\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:every (?:week)?day|weekdays|weekends|daily)\b)|` +
 	`(?P<sign>[$€£])\s?(?P<amount>\d+(?:[.,]\d+)*)|(?:\b(?P<before>[a-z]+) )?\b(?P<number>\d+(?:[.,:]\d+)*)(?:\s?(?P<after>%|[a-z$€£]+))?`)
 
 // compare reports whether two texts share a figure, or else have different figures of the same
@@ -28,7 +29,7 @@ func compare(newer, older []sentence) (same, other bool) {
 	return same && !other, other
 }
 
-var aMonth = regexp.MustCompile(`(?i)^(?:` + months + `)$`)
+var aMonth = pattern.New(`(?i)^(?:` + months + `)$`)
 
 // fillers are words before a number that are not what it counts.
 var fillers = strings.Fields("the to at for of in on from within over is are be by about than least most only after before until with a an and or we charge costs cost pays pay kept stays stay now")

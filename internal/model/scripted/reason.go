@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // match returns the statement that shares the most words with the question. The
@@ -63,7 +64,7 @@ func reason(x *weighed) string {
 }
 
 // purpose matches what an order is to do good for: the order itself may not hold any more.
-var purpose = regexp.MustCompile(`(?i)\bto (?:save|avoid|reduce|meet|comply)\b[^.;]*\.?$`)
+var purpose = pattern.New(`(?i)\bto (?:save|avoid|reduce|meet|comply)\b[^.;]*\.?$`)
 
 // deed returns the sentence of what holds in which somebody other than its author does what the
 // question asks about: "The data protection officer objected to WhatsApp."
@@ -89,7 +90,7 @@ func deed(w weight) string {
 }
 
 // appointed matches a sentence that says whom to turn to, or who gives approval.
-var appointed = regexp.MustCompile(`(?i)\b(?:contact(?: person)? is|please (?:call|ask|contact|tell)|approv(?:al|ed) by|(?:is|are) (?:done|handled|run) by|will cover for|turn to)\b`)
+var appointed = pattern.New(`(?i)\b(?:contact(?: person)? is|please (?:call|ask|contact|tell)|approv(?:al|ed) by|(?:is|are) (?:done|handled|run) by|will cover for|turn to)\b`)
 
 // contact returns the newest record of those found that says whom to turn to, with that sentence
 // for what it says.
@@ -107,4 +108,4 @@ func contact(w weight) *weighed {
 }
 
 // pronoun matches a beginning of a sentence that does not name who acts.
-var pronoun = regexp.MustCompile(`(?i)\b(?:i|we|you|he|she|it|they|this|that|which|who)\W*(?:\w+\W+)?$`)
+var pronoun = pattern.New(`(?i)\b(?:i|we|you|he|she|it|they|this|that|which|who)\W*(?:\w+\W+)?$`)

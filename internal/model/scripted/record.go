@@ -2,11 +2,11 @@ package scripted
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/records"
 )
 
@@ -23,7 +23,7 @@ type record struct {
 
 // record matches [Source | ... | date] text. The date is the last part in the brackets, so a
 // title may contain brackets and bars.
-var recordLine = regexp.MustCompile(`^\[([A-Za-z][\w ]*) \| (?:(.*?) \| )?(?:Last updated: )?(\d{4}-\d\d-\d\d[^|\]]*|[^|\]]*)\] ?(.*)$`)
+var recordLine = pattern.New(`^\[([A-Za-z][\w ]*) \| (?:(.*?) \| )?(?:Last updated: )?(\d{4}-\d\d-\d\d[^|\]]*|[^|\]]*)\] ?(.*)$`)
 
 func (s *script) records(x any) ([]record, error) {
 	var texts []string
@@ -102,10 +102,10 @@ func (r record) whose() string {
 
 // The words for offices, and how much their holders decide.
 var (
-	junior  = regexp.MustCompile(`(?i)\b(?:intern|trainee|student|apprentice|customer|client|guest|visitor|prospect|user)\b`)
-	senior  = regexp.MustCompile(`(?i)\b(?:c[a-z]o|ciso|chief|founder|co-?founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|pm|board|chair\w*)\b`)
-	office  = regexp.MustCompile(`(?i)(?:^(?:head|vp|director|chief)\b.*|\b(?:intern|trainee|student|customer|founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|engineer|designer|developer|agent|analyst|architect|tester|admin|administrator|scientist|writer|marketer|accountant|consultant|assistant|treasurer|coach|trainer|teacher|nurse|editor|driver|caretaker|secretary|coordinator|planner|buyer|recruiter|technician|researcher|specialist|support|sales|marketing|legal|finance|operations|team|board|chair|president))$`)
-	letters = regexp.MustCompile(`^[A-Z]{2,4}$`) // CEO, SRE
+	junior  = pattern.New(`(?i)\b(?:intern|trainee|student|apprentice|customer|client|guest|visitor|prospect|user)\b`)
+	senior  = pattern.New(`(?i)\b(?:c[a-z]o|ciso|chief|founder|co-?founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|pm|board|chair\w*)\b`)
+	office  = pattern.New(`(?i)(?:^(?:head|vp|director|chief)\b.*|\b(?:intern|trainee|student|customer|founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|engineer|designer|developer|agent|analyst|architect|tester|admin|administrator|scientist|writer|marketer|accountant|consultant|assistant|treasurer|coach|trainer|teacher|nurse|editor|driver|caretaker|secretary|coordinator|planner|buyer|recruiter|technician|researcher|specialist|support|sales|marketing|legal|finance|operations|team|board|chair|president))$`)
+	letters = pattern.New(`^[A-Z]{2,4}$`) // CEO, SRE
 )
 
 // spoken reports whether a name is that of the record's author, in part or as initials: DPO.

@@ -1,8 +1,9 @@
 package scripted
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // sentence is a sentence of a record's text.
@@ -13,17 +14,17 @@ type sentence struct {
 
 // Kinds of sentences, by the words that people use for them.
 var (
-	joking  = regexp.MustCompile(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
-	wishing = regexp.MustCompile(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
+	joking  = pattern.New(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
+	wishing = pattern.New(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
 	// hedged matches what is only thought about: no hedge is a decision.
-	hedged   = regexp.MustCompile(`(?i)\b(?:might|(?:i|we|they) (?:may|could)|considering|thinking (?:of|about)|looking (?:in|at)to|i(?:'ll| will| am going to|'m going to) (?:\w+ )?(?:compare|evaluate|look into|think about|find out)|nothing is decided|not (?:yet )?decided|undecided|tbd)\b`)
-	rumoured = regexp.MustCompile(`(?i)\b(?:rumou?rs?|i heard|heard that|apparently|someone said|people say|not sure|no idea)\b`)
-	decided  = regexp.MustCompile(`(?i)\b(?:decision|decided?|we will|we'll|agreed|approved|confirmed|final|from now on|as of|starting|scrap\w*|instead of|no longer|moved? to|moves to|replac\w+|switch\w*|drop\w*|correction|correct\w*|go with|going with|let's|settled)\b`)
+	hedged   = pattern.New(`(?i)\b(?:might|(?:i|we|they) (?:may|could)|considering|thinking (?:of|about)|looking (?:in|at)to|i(?:'ll| will| am going to|'m going to) (?:\w+ )?(?:compare|evaluate|look into|think about|find out)|nothing is decided|not (?:yet )?decided|undecided|tbd)\b`)
+	rumoured = pattern.New(`(?i)\b(?:rumou?rs?|i heard|heard that|apparently|someone said|people say|not sure|no idea)\b`)
+	decided  = pattern.New(`(?i)\b(?:decision|decided?|we will|we'll|agreed|approved|confirmed|final|from now on|as of|starting|scrap\w*|instead of|no longer|moved? to|moves to|replac\w+|switch\w*|drop\w*|correction|correct\w*|go with|going with|let's|settled)\b`)
 	// changes is wider than changed: it also matches statements about the current state.
-	changes = regexp.MustCompile(`(?i)\b(?:scrap\w*|instead|no longer|any ?more|chang(?:e|ed|es)|change of plans?|mov(?:e|ed|es|ing)|postpon\w*|delay\w*|push(?:ed|es) (?:back|to)|cancel\w*|updat(?:e|ed|es)|overrid\w*|supersed\w*|forget|revert\w*|actually|now|correct(?:ion|ed)|drop(?:s|ped)?|replac\w*|switch\w*|add(?:ed|s)?|remov\w*|raise[sd]?|lower\w*|extend\w*|shorten\w*|against|from [\w ]{1,20} on)\b`)
-	stays   = regexp.MustCompile(`(?i)\b(?:stay(?:s|ed)?|remain(?:s|ed)?|still|as before|unchanged|confirm\w*|nothing (?:to|has) change\w*|no change|reminder|same as|keep(?:s)? at)\b`)
-	because = regexp.MustCompile(`(?i)\b(?:because|since|due to|so that|in order to|to (?:save|avoid|reduce|keep|meet|comply)|reason|owing to|thanks to|too (?:long|slow|expensive|much|many|risky|hard|late|big|complex)|needs? (?:\w+ ){0,3}more|crash\w*|object\w*|fail\w*|broken|insecure|unsafe|cannot|can't|complain\w*|cheaper|faster|safer|easier|costs? (?:us )?(?:too|more)|not allowed|forbid\w*|illegal)\b`)
-	negated = regexp.MustCompile(`(?i)\b(?:not|no|never|none|without|n't)\b|n't\b`)
+	changes = pattern.New(`(?i)\b(?:scrap\w*|instead|no longer|any ?more|chang(?:e|ed|es)|change of plans?|mov(?:e|ed|es|ing)|postpon\w*|delay\w*|push(?:ed|es) (?:back|to)|cancel\w*|updat(?:e|ed|es)|overrid\w*|supersed\w*|forget|revert\w*|actually|now|correct(?:ion|ed)|drop(?:s|ped)?|replac\w*|switch\w*|add(?:ed|s)?|remov\w*|raise[sd]?|lower\w*|extend\w*|shorten\w*|against|from [\w ]{1,20} on)\b`)
+	stays   = pattern.New(`(?i)\b(?:stay(?:s|ed)?|remain(?:s|ed)?|still|as before|unchanged|confirm\w*|nothing (?:to|has) change\w*|no change|reminder|same as|keep(?:s)? at)\b`)
+	because = pattern.New(`(?i)\b(?:because|since|due to|so that|in order to|to (?:save|avoid|reduce|keep|meet|comply)|reason|owing to|thanks to|too (?:long|slow|expensive|much|many|risky|hard|late|big|complex)|needs? (?:\w+ ){0,3}more|crash\w*|object\w*|fail\w*|broken|insecure|unsafe|cannot|can't|complain\w*|cheaper|faster|safer|easier|costs? (?:us )?(?:too|more)|not allowed|forbid\w*|illegal)\b`)
+	negated = pattern.New(`(?i)\b(?:not|no|never|none|without|n't)\b|n't\b`)
 )
 
 const (
@@ -67,7 +68,7 @@ func kindOf(r record, focus []sentence) string {
 }
 
 // openers are introductory words.
-var openers = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello)(?: \w+)?[,!] *|(?:decision|reminder|heads up|fyi|update|correction|note|breaking|confirmed|announcement|psa)\b[^:.!?]{0,60}: *)+`)
+var openers = pattern.New(`(?i)^(?:(?:hey|hi|hello)(?: \w+)?[,!] *|(?:decision|reminder|heads up|fyi|update|correction|note|breaking|confirmed|announcement|psa)\b[^:.!?]{0,60}: *)+`)
 
 // plain returns a sentence without its introductory words.
 func plain(text string) string {

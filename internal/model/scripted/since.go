@@ -1,24 +1,24 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // aDay matches a day or month in a text.
-var aDay = regexp.MustCompile(`(?i)\b(?:` + months + `|(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow)\b|\d{4}-\d\d`)
+var aDay = pattern.New(`(?i)\b(?:` + months + `|(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow)\b|\d{4}-\d\d`)
 
 func upper(text string) string {
 	_, n := utf8.DecodeRuneInString(text)
 	return strings.ToUpper(text[:n]) + text[n:]
 }
 
-var since = regexp.MustCompile(`(?i)\b(?:since|after|from)\b (?:the )?(?:(?:beginning|start|middle|end|first) of )?(?:(\d{4}-\d\d(?:-\d\d)?)|(` + months + `)(?: (\d{4}))?)`)
+var since = pattern.New(`(?i)\b(?:since|after|from)\b (?:the )?(?:(?:beginning|start|middle|end|first) of )?(?:(\d{4}-\d\d(?:-\d\d)?)|(` + months + `)(?: (\d{4}))?)`)
 
 // sinceWhen returns the day from which on a question asks. A month without a year is the latest
 // that has begun by the last day.
@@ -64,7 +64,7 @@ func lastDay(v view, rs []record) time.Time {
 
 // oldest matches a question about a first decision. A first decision need not change
 // anything.
-var oldest = regexp.MustCompile(`(?i)\b(?:oldest|earliest|very first)\b`)
+var oldest = pattern.New(`(?i)\b(?:oldest|earliest|very first)\b`)
 
 // decidedSince returns the records in which something was decided or changed in the
 // period that the question names. It returns nil if the question has a topic.

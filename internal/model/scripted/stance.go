@@ -1,18 +1,19 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
-var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$|\b(?:rules?|ban|policy|decision|anything) against\b`)
+var gone = pattern.New(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$|\b(?:rules?|ban|policy|decision|anything) against\b`)
 
 // having matches a question whether there is something, and usedUp a record that says that
 // there is none.
 var (
-	having = regexp.MustCompile(`(?i)\b(?:have|has|got|(?:is|are) there)\b`)
-	usedUp = regexp.MustCompile(`(?i)\b(?:r[au]n(?:ning)? out of|out of stock|sold out|used up|(?:none|nothing) left)\b`)
+	having = pattern.New(`(?i)\b(?:have|has|got|(?:is|are) there)\b`)
+	usedUp = pattern.New(`(?i)\b(?:r[au]n(?:ning)? out of|out of stock|sold out|used up|(?:none|nothing) left)\b`)
 )
 
 // stance returns the sources' answer to a yes-or-no question: yes, no, joke, wish (it
@@ -36,7 +37,7 @@ func (s *script) stance(w weight) string {
 }
 
 // isIdea matches a question whether something is more than an idea, to which yes is an answer.
-var isIdea = regexp.MustCompile(`(?i)\bor (?:(?:only|just|merely) )?(?:an? |the )?(?:idea|wish|suggestion|proposal|rumou?r|plan|not)\b`)
+var isIdea = pattern.New(`(?i)\bor (?:(?:only|just|merely) )?(?:an? |the )?(?:idea|wish|suggestion|proposal|rumou?r|plan|not)\b`)
 
 // plainly returns the stance without regard to words such as "all" and "only".
 func (s *script) plainly(w weight) string {
@@ -128,14 +129,14 @@ func (s *script) plainly(w weight) string {
 }
 
 // reserved matches what only some may do.
-var reserved = regexp.MustCompile(`(?i)\bonly\b[^.;]*\b(?:may|can|must|should)\b`)
+var reserved = pattern.New(`(?i)\bonly\b[^.;]*\b(?:may|can|must|should)\b`)
 
 // ofUs matches a question whose subject is a pronoun: what is in it besides is a verb.
-var ofUs = regexp.MustCompile(`(?i)^\W*(?:\w+\W+){0,2}?(?:is|are|was|were|has|have|had) (?:i|you|we|they|he|she|it|there|that|this)\b`)
+var ofUs = pattern.New(`(?i)^\W*(?:\w+\W+){0,2}?(?:is|are|was|were|has|have|had) (?:i|you|we|they|he|she|it|there|that|this)\b`)
 
 // spoken matches a question that asks whether somebody mentioned a thing, for or against
 // it.
-var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\b(?:mention|consider|discuss|evaluat)(?:e?d|s)?\b`)
+var spoken = pattern.New(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\b(?:mention|consider|discuss|evaluat)(?:e?d|s)?\b`)
 
 // comparing matches a question about things other than the ones it names.
-var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)
+var comparing = pattern.New(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)

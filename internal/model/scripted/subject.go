@@ -2,9 +2,10 @@ package scripted
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // subject is what a question is about: its own words, and the words it takes from the
@@ -130,7 +131,7 @@ func (s *script) asked(v view) (own, carried []string) {
 }
 
 // rest matches a sentence that continues the one before it.
-var rest = regexp.MustCompile(`(?i)\b(?:the rest|the others?|otherwise|all others?)\b`)
+var rest = pattern.New(`(?i)\b(?:the rest|the others?|otherwise|all others?)\b`)
 
 // together counts the word pairs of the question that are also next to each other in a
 // record. A page about video visits fits better than one about visits.

@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // The kinds of weight of which nothing is claimed: the records are quoted, and that is all.
@@ -207,7 +208,7 @@ func rivalled(w weight, hits []hit) bool {
 
 // uncertain matches the line by which the comparing agent hands over records that it claims nothing
 // of.
-var uncertain = regexp.MustCompile(`(?m)^Source of Truth: not certain\. The (nearest|newest) sources:`)
+var uncertain = pattern.New(`(?m)^Source of Truth: not certain\. The (nearest|newest) sources:`)
 
 // overriddenLine begins the line that follows a quoted record which something newer overrides.
 const overriddenLine = "Overridden by: "

@@ -2,10 +2,11 @@ package scripted
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // surveys reports whether a question is about the sources themselves, all of
@@ -125,7 +126,7 @@ func (s *script) conflict(rs []record, page record) (weight, bool) {
 }
 
 // speaker matches the person whose words a question asks for.
-var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think|want|wanted|suggest(?:ed)?|propose[d]?|ask(?:ed)? for)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
+var speaker = pattern.New(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think|want|wanted|suggest(?:ed)?|propose[d]?|ask(?:ed)? for)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
 
 // voice returns the person, office or channel whose words a question asks for.
 func voice(question string) string {
@@ -142,11 +143,11 @@ func voice(question string) string {
 }
 
 var (
-	sourceWord = regexp.MustCompile(`(?i)\b(?:slack|notion)\b`)
-	pageWord   = regexp.MustCompile(`(?i)\b(?:pages?|docs?|documents?|specs?)\b`)
+	sourceWord = pattern.New(`(?i)\b(?:slack|notion)\b`)
+	pageWord   = pattern.New(`(?i)\b(?:pages?|docs?|documents?|specs?)\b`)
 
-	messageWord = regexp.MustCompile(`(?i)\b(?:messages?|channels?)\b`)
-	boss        = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
+	messageWord = pattern.New(`(?i)\b(?:messages?|channels?)\b`)
+	boss        = pattern.New(`(?i)^(?:boss|management|leadership)$`)
 )
 
 // ofPages and ofMessages report which sort of source a question names.
@@ -233,7 +234,7 @@ func apart(a, b record) string {
 }
 
 // within matches a month that a question names with "in".
-var within = regexp.MustCompile(`(?i)\b(?:in|during) (` + months + `)(?: (\d{4}))?\b`)
+var within = pattern.New(`(?i)\b(?:in|during) (` + months + `)(?: (\d{4}))?\b`)
 
 // until returns the end of the time that a question asks about; zero if there is none.
 func until(question string, from time.Time) time.Time {

@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // term is a word or phrase of a question, with other words for the same.
@@ -18,7 +19,7 @@ type term struct {
 }
 
 // anHour matches a time of day such as 3am.
-var anHour = regexp.MustCompile(`^\d{1,2}(?:am|pm)$`)
+var anHour = pattern.New(`^\d{1,2}(?:am|pm)$`)
 
 // How well a text matches a term.
 const (

@@ -1,16 +1,16 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // introduces is a word before a noun.
-var introduces = regexp.MustCompile(`(?i)^(?:the|a|an|any|our|your|my|his|her|their|its|this|that|these|those|no|about|for|with|of|on|in|at|from|per|some|new|another)$`)
+var introduces = pattern.New(`(?i)^(?:the|a|an|any|our|your|my|his|her|their|its|this|that|these|those|no|about|for|with|of|on|in|at|from|per|some|new|another)$`)
 
 // tail reports whether a word follows a word that the sources know, directly or after others of its
 // kind: the hashes of "password hashes". It only says more of that word.

@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // weighed is a record with its value for a question.
@@ -75,7 +76,7 @@ func (w weight) Figured() bool {
 }
 
 // leansBack matches a sentence that depends on the one before it.
-var leansBack = regexp.MustCompile(`(?i)\b(?:earlier|later|before that|after that|then|it)\b`)
+var leansBack = pattern.New(`(?i)\b(?:earlier|later|before that|after that|then|it)\b`)
 
 // staleFor returns the record that overrides another part of the page that holds, if that concerns the
 // question: it leaves as it is what was asked for, has a word of the question, or the question asks
@@ -130,7 +131,7 @@ func (s *script) faint(words []string) bool {
 }
 
 // manner matches what somebody wants to do, in a question for how to do it.
-var manner = regexp.MustCompile(`(?i)\bhow (?:(?:do|does|can|could|should|would|may|must) (?:i|we|you|one)|to) (\w+)`)
+var manner = pattern.New(`(?i)\bhow (?:(?:do|does|can|could|should|would|may|must) (?:i|we|you|one)|to) (\w+)`)
 
 // noWay reports whether the question asks how to do something that the record that holds does not
 // name, in any form: how to reach somebody is not how to see somebody.
@@ -363,7 +364,7 @@ func (x *weighed) leadsToRest(i int) bool {
 }
 
 // anaphor matches a sentence whose subject is in the sentence before it.
-var anaphor = regexp.MustCompile(`^(?:It|They|This|These|Its|Their)\b`)
+var anaphor = pattern.New(`^(?:It|They|This|These|Its|Their)\b`)
 
 // remains returns the sentences of an older record that the record that holds does not
 // contradict.
@@ -382,7 +383,7 @@ func remains(older *weighed) []string {
 // SMS is replaced.
 func extras(w weight, older *weighed) []string {
 	var out []string
-	newer := func(text *regexp.Regexp) bool {
+	newer := func(text *pattern.Regexp) bool {
 		return slices.ContainsFunc(w.All, func(x *weighed) bool {
 			return x.Line != older.Line && x.Kind == statement && x.at.After(older.at) && text.MatchString(x.Text)
 		})
@@ -400,8 +401,8 @@ func extras(w weight, older *weighed) []string {
 
 // The figures that a clause may have of its own.
 var (
-	aTime  = regexp.MustCompile(`(?i)\b` + span + `\b`)
-	aPrice = regexp.MustCompile(`(?i)` + money)
+	aTime  = pattern.New(`(?i)\b` + span + `\b`)
+	aPrice = pattern.New(`(?i)` + money)
 )
 
 func ofSource(source string, xs []*weighed) []*weighed {

@@ -1,17 +1,17 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // asksWhyNot matches a question for a reason against something.
-var asksWhyNot = regexp.MustCompile(`(?i)\bwhy\b.*(?:\bnot\b|n['’]?t\b)`)
+var asksWhyNot = pattern.New(`(?i)\bwhy\b.*(?:\bnot\b|n['’]?t\b)`)
 
 // notWhy returns the thing of which a question asks why it is not so, if the record does not decide
 // against it. A reason against one thing is none against another.
@@ -40,7 +40,7 @@ func mentioned(name string, w weight) *weighed {
 }
 
 // offered matches a question that offers two answers of one form, each behind a preposition.
-var offered = regexp.MustCompile(`(?i)^\W*(?:\w+\W+){0,2}?(?:is|are|was|were|do|does|did|has|have|should|shall|will|can|must)\b.* ((?:for|with|by|in|on|at|to|from|until|after|before) [\w -]+?),? or (?:is it |are they )?(?:only |just |merely |even )?((?:for|with|by|in|on|at|to|from|until|after|before) [\w -]+?)\W*$`)
+var offered = pattern.New(`(?i)^\W*(?:\w+\W+){0,2}?(?:is|are|was|were|do|does|did|has|have|should|shall|will|can|must)\b.* ((?:for|with|by|in|on|at|to|from|until|after|before) [\w -]+?),? or (?:is it |are they )?(?:only |just |merely |even )?((?:for|with|by|in|on|at|to|from|until|after|before) [\w -]+?)\W*$`)
 
 // either returns which of the two answers that a question offers a record speaks of, and the other;
 // nothing if it speaks of both or of none.
@@ -69,12 +69,12 @@ func either(v view, x *weighed) []string {
 }
 
 // isEither matches a question for yes or no that offers two answers.
-var isEither = regexp.MustCompile(`(?i)\w or (?:only|just|merely|even|is it|are they|for|with|by|in|on|at|to|from|until|after|before)\b`)
+var isEither = pattern.New(`(?i)\w or (?:only|just|merely|even|is it|are they|for|with|by|in|on|at|to|from|until|after|before)\b`)
 
 // aroundDay matches a length of time before or after a day that is named elsewhere.
-var aroundDay = regexp.MustCompile(`(?i)\b(an?|\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty) (day|week|month)s? (?:more )?(earlier|before|later|after)\b`)
+var aroundDay = pattern.New(`(?i)\b(an?|\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty) (day|week|month)s? (?:more )?(earlier|before|later|after)\b`)
 
-var aFullDay = regexp.MustCompile(`(?i)\b(\d{1,2}) (` + months + `) (\d{4})\b`)
+var aFullDay = pattern.New(`(?i)\b(\d{1,2}) (` + months + `) (\d{4})\b`)
 
 // comesTo returns the day that a time such as "two weeks earlier" comes to, counted from a day that a
 // newer record changed; "" if there is no such time or no such day.

@@ -2,9 +2,10 @@ package customers
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // sort of a request.
@@ -18,10 +19,10 @@ const (
 	reading  sortOf = "read"
 )
 
-func form(text string) *regexp.Regexp { return regexp.MustCompile(`(?is)^(?:` + text + `)$`) }
+func form(text string) *pattern.Regexp { return pattern.New(`(?is)^(?:` + text + `)$`) }
 
 var talk = []struct {
-	form *regexp.Regexp
+	form *pattern.Regexp
 	say  string
 }{
 	{form(`(?:hi|hello|hey|good (?:morning|afternoon|evening)|moin)(?: there)?`), "Hello! Ask me about your leads, companies, projects and notes, or tell me what to change."},
@@ -44,8 +45,8 @@ const helpText = `I can look up what your CRM has, and change it when you confir
 - Add a note to her: wants a demo in June.`
 
 var (
-	impossible = regexp.MustCompile(`(?i)^(?:send|e-?mail|mail|write (?:an? )?(?:e-?mail|mail|letter|message)|call|phone|ring|export|download|import|upload|merge|schedule|book|invite|print|forecast|predict|draft|remind|translate|text|message|share|sync|plot|chart|draw)\b`)
-	everything = regexp.MustCompile(`(?i)^(?:delete|remove|mark|set|change|update|assign|move|close|archive|unsubscribe)\b.*\b(?:all|every|each|everything|everyone|(?:new|lost|won|old) leads|leads (?:in|from|of|with)|leads|companies|projects)\b(?:$| )`)
+	impossible = pattern.New(`(?i)^(?:send|e-?mail|mail|write (?:an? )?(?:e-?mail|mail|letter|message)|call|phone|ring|export|download|import|upload|merge|schedule|book|invite|print|forecast|predict|draft|remind|translate|text|message|share|sync|plot|chart|draw)\b`)
+	everything = pattern.New(`(?i)^(?:delete|remove|mark|set|change|update|assign|move|close|archive|unsubscribe)\b.*\b(?:all|every|each|everything|everyone|(?:new|lost|won|old) leads|leads (?:in|from|of|with)|leads|companies|projects)\b(?:$| )`)
 	noteOn     = form(`(?:add|write|make|create|leave|put|log|attach|save)(?: down)? (?:a |an |the |this )?(?:new |short |quick |pinned )?note(?: (?:to|for|on|about|at|with|under) (.+?))?\s*(?::|,? (?:that says|saying|with the text|stating|that))\s*(.+)`)
 	noteFor    = form(`(?:note|remember)(?: (?:for|on|about|to) (.+?))?\s*:\s*(.+)`)
 	making     = form(`(?:create|add|make|new|register|enter|open|start|set up)(?: (?:a|an|the|another|new))* (lead|company|project|account|contact|prospect|campaign)\b\s*(.*)`)
@@ -63,7 +64,7 @@ var (
 	upgrading  = form(`(?:upgrade|downgrade) (.+?) to (?:the )?(?:plan )?(free|trial|team|enterprise)(?: plan)?`)
 	renaming   = form(`rename (.+?) (?:to|as|into) (.+)`)
 	moving     = form(`(?:move|add|put) (.+?) (?:to|into|in) the (?:project|campaign) (.+)`)
-	anyChange  = regexp.MustCompile(`(?i)^(?:pause|resume|finish|complete|activate|upgrade|downgrade|close|create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
+	anyChange  = pattern.New(`(?i)^(?:pause|resume|finish|complete|activate|upgrade|downgrade|close|create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
 
 	about    = form(`(?:who is|who's|who are|tell me (?:more |everything |something )?about|what do (?:we|you) know about|(?:show|open|give|get)(?: me)?(?: (?:the|an?))?(?: (?:full |short )?(?:details?|record|card|profile|summary|overview))?(?: (?:of|for|on|about))?|everything (?:about|on)|summari[sz]e|(?:a )?summary of|(?:the )?details?(?: (?:of|for|on|about))|more (?:about|on)|look up|find|search(?: for)?|describe|info(?:rmation)? (?:on|about)|what about|and|how about) (.+)`)
 	fieldOf  = form(`(?:what(?:'s| is| are)|who(?:'s| is)|tell me|give me|show me|do you know|i need)?\s*(?:the )?(email|e-mail|mail|email address|mail address|phone|phone number|telephone|title|job|job title|role|status|stage|score|value|owner|city|country|location|company|employer|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project|description)(?: address)? (?:of|for) (.+)`)
@@ -76,7 +77,7 @@ var (
 	isItDone = form(`(?:is|was|has) (?:the (?:lead|project) )?(.+?) (?:been |already |still |now )*(new|contacted|qualified|won|lost|planned|active|paused|done|unsubscribed)`)
 	whenDue  = form(`when (?:is|does|will|did|was) (?:the project )?(.+?) (due|end|ends|finish|over|start|starts|begin|created|added)`)
 	saidOf   = form(`(?:what (?:was|did we|has been|is) (?:said|agreed|note|noted|written)(?: down)?(?: (?:about|on|with|for|to))|what's new (?:with|at)|(?:show|list|read|give|find|any|are there|do we have|what are)?(?: me)?\s*(?:all |the |any |latest |last |recent )*notes (?:about|on|of|for|from|with|at)) (.+)`)
-	nameOnly = regexp.MustCompile(`^(?:\p{Lu}[\p{L}.'-]*)(?:\s+(?:de|van|der|von|\p{Lu}[\p{L}.'-]*))*$`)
+	nameOnly = pattern.New(`^(?:\p{Lu}[\p{L}.'-]*)(?:\s+(?:de|van|der|von|\p{Lu}[\p{L}.'-]*))*$`)
 )
 
 // kindOfRequest says what a message is, without looking anything up.
@@ -90,7 +91,7 @@ func kindOfRequest(text string) sortOf {
 	switch {
 	case fieldOf.MatchString(end):
 		return detail
-	case noteFor.MatchString(text) && !asks.MatchString(text), noteOn.MatchString(text), assigning.MatchString(end) && !regexp.MustCompile(`(?i)^give me\b`).MatchString(end):
+	case noteFor.MatchString(text) && !asks.MatchString(text), noteOn.MatchString(text), assigning.MatchString(end) && !pattern.New(`(?i)^give me\b`).MatchString(end):
 		return changing
 	case impossible.MatchString(end):
 		return cannot
@@ -118,7 +119,7 @@ func isDetail(text string) bool {
 	if m := whereIs.FindStringSubmatch(text); m != nil && resourceIn(m[1]) == "" {
 		return true
 	}
-	if m := ofField.FindStringSubmatch(text); m != nil && resourceIn(m[1]) == "" && !regexp.MustCompile(`(?i)^(?:which|how|show|list|find)\b`).MatchString(m[1]) {
+	if m := ofField.FindStringSubmatch(text); m != nil && resourceIn(m[1]) == "" && !pattern.New(`(?i)^(?:which|how|show|list|find)\b`).MatchString(m[1]) {
 		return true
 	}
 	if m := about.FindStringSubmatch(text); m != nil {
@@ -131,9 +132,9 @@ func isDetail(text string) bool {
 func one(text string) bool {
 	text = strings.Trim(text, `"' `)
 	if pronoun.MatchString(text) {
-		return !regexp.MustCompile(`(?i)^(?:them|they)$`).MatchString(text)
+		return !pattern.New(`(?i)^(?:them|they)$`).MatchString(text)
 	}
-	if ordinal.MatchString(text) || withNoun.MatchString(text) && resourceIn(strings.ToLower(withNoun.FindStringSubmatch(text)[2])) == "" && regexp.MustCompile(`^\P{Ll}`).MatchString(withNoun.FindStringSubmatch(text)[2]) {
+	if ordinal.MatchString(text) || withNoun.MatchString(text) && resourceIn(strings.ToLower(withNoun.FindStringSubmatch(text)[2])) == "" && pattern.New(`^\P{Ll}`).MatchString(withNoun.FindStringSubmatch(text)[2]) {
 		return true
 	}
 	return nameOnly.MatchString(strings.TrimPrefix(strings.TrimPrefix(text, "the "), "The "))

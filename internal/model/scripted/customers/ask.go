@@ -2,9 +2,10 @@ package customers
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // intent is what is to be done with the records of a query.
@@ -32,20 +33,20 @@ type asked struct {
 }
 
 var (
-	howMany     = regexp.MustCompile(`(?i)\b(?:how many|number of|count)\b`)
-	sums        = regexp.MustCompile(`(?i)\b(?:total (?:value|worth|target|revenue|pipeline)|sum of|in total|how much|combined|add up|pipeline value|value of (?:all|the|our|my)|worth of|worth together|pipeline worth)\b`)
-	averages    = regexp.MustCompile(`(?i)\b(?:average|mean|on average)\b`)
-	byField     = regexp.MustCompile(`(?i)(?:\bby|\bper|\bfor each|\bgrouped by|\bfor every|\bof each|\bin each|\beach) (status|stage|source|city|country|owner|company|project|industry|size|plan|person|colleague|user)(?:es|s)?\b`)
-	spread      = regexp.MustCompile(`(?i)\b(?:breakdown|distribution|overview|funnel|pipeline|split|spread|statistics|stats)\b`)
-	whoMost     = regexp.MustCompile(`(?i)\b(?:who|which (?:owner|colleague|user|person)) has (?:the )?(most|fewest|least|more) `)
-	mostBy      = regexp.MustCompile(`(?i)\b(?:which|what) (city|country|company|source|status|stage|project|industry|owner|plan)(?:es|s)? (?:has|have|brings?|gives?|is|do|does|did).*?\b(most|fewest|least)\b`)
-	compares    = regexp.MustCompile(`(?i)\bcompare|\bvs\b|\bversus\b|\bdifference between\b|\bmore .*\bor\b|\bfewer .*\bor\b|\bmore .*\bthan\b (?:in|from|with)`)
-	follows     = regexp.MustCompile(`(?i)^(?:and\b|what about|how about|only\b|just\b|but\b|or\b|now\b|those\b|these\b|sort|order|the same|of (?:those|these|them)|which of|who of|how many of|in \S+$|with \S+|without |all of them|show (?:me )?(?:them|those|these)|list (?:them|those|these)|by \w+$|show more|more$|next\b|which (?:ones?|are (?:they|those))|who are (?:they|those)|what are they)`)
-	ofThose     = regexp.MustCompile(`(?i)\b(?:of (?:them|those|these)|among them|them|those|these)\b`)
-	inThe       = regexp.MustCompile(`(?i)\b(?:in|of|for|from) (?:the )?(?:project|campaign) (?:called |named )?"?(\p{Lu}[^"?.!,]*)`)
-	furtherOnes = regexp.MustCompile(`(?i)^(?:show (?:me )?more|more|next|(?:show (?:me )?)?the (?:next|others|rest)\b.*)`)
-	addUp       = regexp.MustCompile(`(?i)\b(?:average|mean|total|sum of(?: the)?|combined) (score|value|active users|target|revenue|worth)s?\b`)
-	asks        = regexp.MustCompile(`(?i)^(?:which|what|who|show|list|give|find|get|display|how|are|is|do|does|have|any|all|search|count|compare|number|the|top|our|my|average|total|sort|order|where|when|newest|latest|recent|oldest|biggest|best|most|open|won|lost|new|qualified|contacted|proposals?)\b`)
+	howMany     = pattern.New(`(?i)\b(?:how many|number of|count)\b`)
+	sums        = pattern.New(`(?i)\b(?:total (?:value|worth|target|revenue|pipeline)|sum of|in total|how much|combined|add up|pipeline value|value of (?:all|the|our|my)|worth of|worth together|pipeline worth)\b`)
+	averages    = pattern.New(`(?i)\b(?:average|mean|on average)\b`)
+	byField     = pattern.New(`(?i)(?:\bby|\bper|\bfor each|\bgrouped by|\bfor every|\bof each|\bin each|\beach) (status|stage|source|city|country|owner|company|project|industry|size|plan|person|colleague|user)(?:es|s)?\b`)
+	spread      = pattern.New(`(?i)\b(?:breakdown|distribution|overview|funnel|pipeline|split|spread|statistics|stats)\b`)
+	whoMost     = pattern.New(`(?i)\b(?:who|which (?:owner|colleague|user|person)) has (?:the )?(most|fewest|least|more) `)
+	mostBy      = pattern.New(`(?i)\b(?:which|what) (city|country|company|source|status|stage|project|industry|owner|plan)(?:es|s)? (?:has|have|brings?|gives?|is|do|does|did).*?\b(most|fewest|least)\b`)
+	compares    = pattern.New(`(?i)\bcompare|\bvs\b|\bversus\b|\bdifference between\b|\bmore .*\bor\b|\bfewer .*\bor\b|\bmore .*\bthan\b (?:in|from|with)`)
+	follows     = pattern.New(`(?i)^(?:and\b|what about|how about|only\b|just\b|but\b|or\b|now\b|those\b|these\b|sort|order|the same|of (?:those|these|them)|which of|who of|how many of|in \S+$|with \S+|without |all of them|show (?:me )?(?:them|those|these)|list (?:them|those|these)|by \w+$|show more|more$|next\b|which (?:ones?|are (?:they|those))|who are (?:they|those)|what are they)`)
+	ofThose     = pattern.New(`(?i)\b(?:of (?:them|those|these)|among them|them|those|these)\b`)
+	inThe       = pattern.New(`(?i)\b(?:in|of|for|from) (?:the )?(?:project|campaign) (?:called |named )?"?(\p{Lu}[^"?.!,]*)`)
+	furtherOnes = pattern.New(`(?i)^(?:show (?:me )?more|more|next|(?:show (?:me )?)?the (?:next|others|rest)\b.*)`)
+	addUp       = pattern.New(`(?i)\b(?:average|mean|total|sum of(?: the)?|combined) (score|value|active users|target|revenue|worth)s?\b`)
+	asks        = pattern.New(`(?i)^(?:which|what|who|show|list|give|find|get|display|how|are|is|do|does|have|any|all|search|count|compare|number|the|top|our|my|average|total|sort|order|where|when|newest|latest|recent|oldest|biggest|best|most|open|won|lost|new|qualified|contacted|proposals?)\b`)
 )
 
 // understand reads a question about many records. Its earlier exchanges say what it follows.
@@ -72,7 +73,7 @@ func (u *turn) understand(text string, earlier []Exchange) (a *asked, ok bool) {
 	named := resource != ""
 	if resource == "" {
 		switch {
-		case regexp.MustCompile(`(?i)\b(?:industry|plan|active users|on trial)\b`).MatchString(text):
+		case pattern.New(`(?i)\b(?:industry|plan|active users|on trial)\b`).MatchString(text):
 			resource = "companies"
 		default:
 			resource = "leads"
@@ -148,7 +149,7 @@ func (a *asked) intentOf(r *resource, text string) {
 		a.intent, a.by = grouping, "plan"
 	case a.sort != "" && len(a.filters) == 0 && follows.MatchString(text):
 		a.intent = list
-	case regexp.MustCompile(`(?i)^(?:which|who|list|show|give|find|what are)\b`).MatchString(text):
+	case pattern.New(`(?i)^(?:which|who|list|show|give|find|what are)\b`).MatchString(text):
 		a.intent = list
 	}
 }
@@ -168,7 +169,7 @@ func (a *asked) comparison(can func(string) bool, text string) bool {
 		}
 	}
 	var names []string
-	for _, m := range regexp.MustCompile(`\b(\p{Lu}\p{L}+)(?:'s)?\b`).FindAllStringSubmatch(text, -1) {
+	for _, m := range pattern.New(`\b(\p{Lu}\p{L}+)(?:'s)?\b`).FindAllStringSubmatch(text, -1) {
 		if m[1] != "Compare" && !slices.Contains(names, m[1]) && !slices.Contains([]string{"Are", "Do", "Does", "Has", "Who", "Which", "Is", "What", "How", "Have"}, m[1]) {
 			names = append(names, m[1])
 		}

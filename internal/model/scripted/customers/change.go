@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // change proposes what a request asks to change. The call is the proposal: the user is asked outside
@@ -22,7 +24,7 @@ func (u *turn) change(text string) (string, bool) {
 	if m := making.FindStringSubmatch(end); m != nil {
 		return u.make(plural(m[1]), m[2])
 	}
-	if everything.MatchString(end) && !withNoun.MatchString(end) && !inID.MatchString(end) && resourceIn(end) != "" && regexp.MustCompile(`(?i)\b(?:all|every|each|everything|leads|companies|projects)\b`).MatchString(end) {
+	if everything.MatchString(end) && !withNoun.MatchString(end) && !inID.MatchString(end) && resourceIn(end) != "" && pattern.New(`(?i)\b(?:all|every|each|everything|leads|companies|projects)\b`).MatchString(end) {
 		return "I change one record at a time, so that you can confirm each. Tell me which one.", true
 	}
 	if m := leaving.FindStringSubmatch(end); m != nil {
@@ -46,7 +48,7 @@ func (u *turn) change(text string) (string, bool) {
 	return u.update(name, changes)
 }
 
-var jointly = regexp.MustCompile(`(?i),? and (?:then )?(?:also )?(mark|set|assign|change|update|move|give|raise|lower|rename|put|unassign)\b`)
+var jointly = pattern.New(`(?i),? and (?:then )?(?:also )?(mark|set|assign|change|update|move|give|raise|lower|rename|put|unassign)\b`)
 
 func parts(text string) (list []string) {
 	start := 0
@@ -180,17 +182,17 @@ func (u *turn) note(about, text string) (string, bool) {
 }
 
 var (
-	aProperty = regexp.MustCompile(`(?i)^(?:(?:an?|the|his|her|its) )?(email|e-mail|mail|phone|title|job|score|value|city|country|source|status|company|owner|project|domain|industry|size|plan|region|target|description|deadline)(?: address| date)?\s*(?::|=|of|is|on|by)?\s*(.+)$`)
-	between   = regexp.MustCompile(`(?i)\s*(?:,|;|\band\b|\bwith\b)\s*`)
-	mailWords = regexp.MustCompile(`(?i)(?:\bwith (?:the )?)?(?:\be-?mail(?: address)?\b\s*(?:is|:)?\s*)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
-	anEmail   = regexp.MustCompile(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
-	euros     = regexp.MustCompile(`(?i)(?:worth|value(?: of)?|for)\s*(?:€|eur)?\s*(\d[\d.,]*)\s*(k|m|thousand|million)?(?:\s*(?:€|euros?|eur))?`)
-	named     = regexp.MustCompile(`(?i)^(?:for|called|named|with the name|:)?\s*"?([^",]+?)"?(?:\s*,.*|\s+(?:with|at|from|in|who|whose|worth|as|and|of|owned|assigned|email|phone|due|for)\b.*)?$`)
-	firm      = regexp.MustCompile(`\b(?i:at|of|from) (\p{Lu}[\p{L}.'&-]*(?:\s+\p{Lu}[\p{L}.'&-]*)*)`)
-	town      = regexp.MustCompile(`\b(?i:in|for) (\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
-	jobs      = regexp.MustCompile(`(?i),? (?:who is|as|is) (?:an? |the |their )?([\p{L} ]+?)(?: (?:at|of|in|with)\b|,|$)`)
-	lookedBy  = regexp.MustCompile(`(?i)\b(?:owned by|assigned to|owner:?) (\p{L}+(?: \p{Lu}\p{L}+)?)`)
-	dueOn     = regexp.MustCompile(`(?i)\b(?:due|until|deadline)(?: on| by)? (\d{4}-\d\d-\d\d)`)
+	aProperty = pattern.New(`(?i)^(?:(?:an?|the|his|her|its) )?(email|e-mail|mail|phone|title|job|score|value|city|country|source|status|company|owner|project|domain|industry|size|plan|region|target|description|deadline)(?: address| date)?\s*(?::|=|of|is|on|by)?\s*(.+)$`)
+	between   = pattern.New(`(?i)\s*(?:,|;|\band\b|\bwith\b)\s*`)
+	mailWords = pattern.New(`(?i)(?:\bwith (?:the )?)?(?:\be-?mail(?: address)?\b\s*(?:is|:)?\s*)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
+	anEmail   = pattern.New(`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`)
+	euros     = pattern.New(`(?i)(?:worth|value(?: of)?|for)\s*(?:€|eur)?\s*(\d[\d.,]*)\s*(k|m|thousand|million)?(?:\s*(?:€|euros?|eur))?`)
+	named     = pattern.New(`(?i)^(?:for|called|named|with the name|:)?\s*"?([^",]+?)"?(?:\s*,.*|\s+(?:with|at|from|in|who|whose|worth|as|and|of|owned|assigned|email|phone|due|for)\b.*)?$`)
+	firm      = pattern.New(`\b(?i:at|of|from) (\p{Lu}[\p{L}.'&-]*(?:\s+\p{Lu}[\p{L}.'&-]*)*)`)
+	town      = pattern.New(`\b(?i:in|for) (\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
+	jobs      = pattern.New(`(?i),? (?:who is|as|is) (?:an? |the |their )?([\p{L} ]+?)(?: (?:at|of|in|with)\b|,|$)`)
+	lookedBy  = pattern.New(`(?i)\b(?:owned by|assigned to|owner:?) (\p{L}+(?: \p{Lu}\p{L}+)?)`)
+	dueOn     = pattern.New(`(?i)\b(?:due|until|deadline)(?: on| by)? (\d{4}-\d\d-\d\d)`)
 )
 
 func (u *turn) make(resource, text string) (string, bool) {
@@ -248,7 +250,7 @@ func (u *turn) make(resource, text string) (string, bool) {
 	}
 	for _, field := range []string{"status", "source", "plan", "industry"} {
 		for _, v := range r.requests[r.create()][field].values {
-			if want[field] == "" && v != "new" && regexp.MustCompile(`(?i)\b`+regexp.QuoteMeta(v)+`\b`).MatchString(rest) {
+			if want[field] == "" && v != "new" && pattern.New(`(?i)\b`+regexp.QuoteMeta(v)+`\b`).MatchString(rest) {
 				want[field] = v
 			}
 		}
@@ -294,7 +296,7 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 			said = append(said, "the owner to nobody")
 			continue
 		case field == "owner_id":
-			if regexp.MustCompile(`(?i)^(?:me|myself)$`).MatchString(value) {
+			if pattern.New(`(?i)^(?:me|myself)$`).MatchString(value) {
 				value = "me"
 			}
 			id, full, ok := u.user(value)
@@ -313,7 +315,7 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 			}
 			body[field], value = f.id(), f.name()
 		case v.kind == "integer":
-			m := regexp.MustCompile(`(?i)(\d[\d.,]*)\s*(k|m|thousand|million)?`).FindStringSubmatch(value)
+			m := pattern.New(`(?i)(\d[\d.,]*)\s*(k|m|thousand|million)?`).FindStringSubmatch(value)
 			if m == nil {
 				u.failed = fmt.Sprintf("“%s” is no number for the %s.", value, name)
 				return nil, "", false

@@ -9,10 +9,11 @@ package customers
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Turn is a request, with everything known so far.
@@ -116,7 +117,7 @@ func (u *turn) calling() Reply {
 	return Reply{Calls: u.wants}
 }
 
-var pageShows = regexp.MustCompile(`(?s)\n+What the user's page shows, as data:\n(\{.*\})\s*$`)
+var pageShows = pattern.New(`(?s)\n+What the user's page shows, as data:\n(\{.*\})\s*$`)
 
 // onPage separates a message from what the page of its sender shows.
 func onPage(message string) (question string, page *record) {
@@ -241,7 +242,7 @@ func (r record) number(name string) int {
 	return int(n)
 }
 
-var spaces = regexp.MustCompile(`\s+`)
+var spaces = pattern.New(`\s+`)
 
 func oneLine(s string) string {
 	s = strings.TrimSpace(spaces.ReplaceAllString(s, " "))
@@ -252,8 +253,8 @@ func oneLine(s string) string {
 }
 
 var (
-	polite = regexp.MustCompile(`(?i)^(?:(?:(?:no|nope|wait|stop|actually|instead|rather|sorry|cancel|not that)[,.!:;]+\s+)|(?:please|hey|hello|hi|ok|okay|so|now|well|also|could you|can you|would you|will you|i want you to|i would like to|i'd like to|i want to|i need to|let's|just|kindly)\b[,!:]?\s+)+`)
-	ending = regexp.MustCompile(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are|instead|after all)\b)?[\s.!?,;]*$`)
+	polite = pattern.New(`(?i)^(?:(?:(?:no|nope|wait|stop|actually|instead|rather|sorry|cancel|not that)[,.!:;]+\s+)|(?:please|hey|hello|hi|ok|okay|so|now|well|also|could you|can you|would you|will you|i want you to|i would like to|i'd like to|i want to|i need to|let's|just|kindly)\b[,!:]?\s+)+`)
+	ending = pattern.New(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are|instead|after all)\b)?[\s.!?,;]*$`)
 	quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", "'", "’", "'", "\u00a0", " ")
 )
 

@@ -1,25 +1,26 @@
 package customers
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	anID     = regexp.MustCompile(`^(lead|company|project|note)-\d+$`)
-	inID     = regexp.MustCompile(`\b(?:lead|company|project|note)-\d+\b`)
-	shownID  = regexp.MustCompile("`((?:lead|company|project|note)-\\d+)`")
-	pronoun  = regexp.MustCompile(`(?i)^(?:it|him|her|them|this|that|they|he|she|(?:this|that|the) (?:lead|company|project|note|one|person|account|contact)|the same)$`)
-	ordinal  = regexp.MustCompile(`(?i)^(?:the )?(?:(first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)(?: (?:one|lead|company|project|note|of them|of these|of those|in the list))?|(?:number|no\.?|#) ?(\d+)|(\d+)(?:st|nd|rd|th)(?: one)?)$`)
-	withNoun = regexp.MustCompile(`(?i)^(?:the |our |a )?(lead|company|project|account|contact|campaign)\s+(?:called |named |of )?(.+)$`)
-	atEnd    = regexp.MustCompile(`(?i)^(?:the )?(.+?)(?:'s)? (lead|company|project|account|campaign)$`)
+	anID     = pattern.New(`^(lead|company|project|note)-\d+$`)
+	inID     = pattern.New(`\b(?:lead|company|project|note)-\d+\b`)
+	shownID  = pattern.New("`((?:lead|company|project|note)-\\d+)`")
+	pronoun  = pattern.New(`(?i)^(?:it|him|her|them|this|that|they|he|she|(?:this|that|the) (?:lead|company|project|note|one|person|account|contact)|the same)$`)
+	ordinal  = pattern.New(`(?i)^(?:the )?(?:(first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)(?: (?:one|lead|company|project|note|of them|of these|of those|in the list))?|(?:number|no\.?|#) ?(\d+)|(\d+)(?:st|nd|rd|th)(?: one)?)$`)
+	withNoun = pattern.New(`(?i)^(?:the |our |a )?(lead|company|project|account|contact|campaign)\s+(?:called |named |of )?(.+)$`)
+	atEnd    = pattern.New(`(?i)^(?:the )?(.+?)(?:'s)? (lead|company|project|account|campaign)$`)
 	ordinals = []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"}
 )
 
 var (
-	newest   = regexp.MustCompile(`(?i)^(?:the |my |our )?(?:last|latest|newest|most recent) (lead|company|project|note)$`)
-	someNoun = regexp.MustCompile(`(?i)\b(lead|company|project|note)$`)
+	newest   = pattern.New(`(?i)^(?:the |my |our )?(?:last|latest|newest|most recent) (lead|company|project|note)$`)
+	someNoun = pattern.New(`(?i)\b(lead|company|project|note)$`)
 )
 
 // newest is the record that was made last.

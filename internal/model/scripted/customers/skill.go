@@ -1,9 +1,10 @@
 package customers
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // resource is what a skill says of a resource, as parley skill from-openapi writes it.
@@ -20,10 +21,10 @@ type value struct {
 }
 
 var (
-	heading = regexp.MustCompile("^### `([A-Z]+ [^`]+)`$")
-	bullet  = regexp.MustCompile("^- `([^`]+)` ([^,:]+)(.*)$")
-	same    = regexp.MustCompile("^- as of `([^`]+)`: (.+)$")
-	coded   = regexp.MustCompile("`([^`]+)`")
+	heading = pattern.New("^### `([A-Z]+ [^`]+)`$")
+	bullet  = pattern.New("^- `([^`]+)` ([^,:]+)(.*)$")
+	same    = pattern.New("^- as of `([^`]+)`: (.+)$")
+	coded   = pattern.New("`([^`]+)`")
 )
 
 // learn reads a skill.

@@ -1,22 +1,23 @@
 package customers
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	aTime  = regexp.MustCompile(`(?i)^(?:the )?(?:last|this|past|next|today|yesterday|total|all|general|detail|january|february|march|april|may|june|july|august|september|october|november|december|\d+)\b`)
-	aMonth = regexp.MustCompile(`^(?:January|February|March|April|May|June|July|August|September|October|November|December)$`)
-	span   = regexp.MustCompile(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
-	recent = regexp.MustCompile(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
-	since  = regexp.MustCompile(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
-	months = regexp.MustCompile(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
-	due    = regexp.MustCompile(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
-	starts = regexp.MustCompile(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
-	spoken = regexp.MustCompile(`(?i)\b(?:contacted|spoken|spoke|talked|called|last contact)\b`)
+	aTime  = pattern.New(`(?i)^(?:the )?(?:last|this|past|next|today|yesterday|total|all|general|detail|january|february|march|april|may|june|july|august|september|october|november|december|\d+)\b`)
+	aMonth = pattern.New(`^(?:January|February|March|April|May|June|July|August|September|October|November|December)$`)
+	span   = pattern.New(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
+	recent = pattern.New(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
+	since  = pattern.New(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
+	months = pattern.New(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
+	due    = pattern.New(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
+	starts = pattern.New(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
+	spoken = pattern.New(`(?i)\b(?:contacted|spoken|spoke|talked|called|last contact)\b`)
 )
 
 // when finds the time that a question is about: of what it says was done, or else when records were
@@ -61,7 +62,7 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 	monday := day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
 	if m := recent.FindStringSubmatch(text); m != nil {
 		n := max(1, numberOf(m[1]))
-		between(back(now, n, m[2]), time.Time{}, strings.ToLower(strings.TrimPrefix(strings.TrimSpace(regexp.MustCompile(`(?i)^(?:in|within|over|during|for) `).ReplaceAllString(m[0], "")), "")))
+		between(back(now, n, m[2]), time.Time{}, strings.ToLower(strings.TrimPrefix(strings.TrimSpace(pattern.New(`(?i)^(?:in|within|over|during|for) `).ReplaceAllString(m[0], "")), "")))
 		return
 	}
 	if m := span.FindStringSubmatch(text); m != nil {

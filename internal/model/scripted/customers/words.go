@@ -2,17 +2,18 @@ package customers
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // nouns name resources, the first is the one that an answer has.
 var nouns = []struct {
 	resource, one, many string
-	form                *regexp.Regexp
+	form                *pattern.Regexp
 }{
 	{"notes", "note", "notes", re(`notes?|remarks?|comments?`)},
 	{"projects", "project", "projects", re(`projects?|campaigns?`)},
@@ -21,7 +22,7 @@ var nouns = []struct {
 	{"users", "member of the organisation", "members of the organisation", re(`users?|colleagues?|members|team(?: members| mates|mates)?`)},
 }
 
-func re(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`) }
+func re(words string) *pattern.Regexp { return pattern.New(`(?i)\b(?:` + words + `)\b`) }
 
 func noun(resource string, n int) string {
 	for _, w := range nouns {
@@ -126,27 +127,27 @@ var (
 		"ireland": "Ireland", "irish": "Ireland", "france": "France", "french": "France", "poland": "Poland", "polish": "Poland", "italy": "Italy", "italian": "Italy", "spain": "Spain", "spanish": "Spain",
 		"portugal": "Portugal", "portuguese": "Portugal", "netherlands": "Netherlands", "the netherlands": "Netherlands", "holland": "Netherlands", "dutch": "Netherlands", "belgium": "Belgium", "belgian": "Belgium",
 	}
-	nationality = regexp.MustCompile(`(?i)\b(german|austrian|swiss|norwegian|danish|swedish|finnish|british|irish|french|polish|italian|spanish|portuguese|dutch|belgian)\b`)
+	nationality = pattern.New(`(?i)\b(german|austrian|swiss|norwegian|danish|swedish|finnish|british|irish|french|polish|italian|spanish|portuguese|dutch|belgian)\b`)
 	// places are names behind a preposition. A name begins with a capital letter.
-	places   = regexp.MustCompile(`\b(?i:in|from|around|near|out of|based in)\s+((?i:the\s+)?\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*(?:\s*(?:,|,? and|,? or)\s+\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)*)`)
-	betweens = regexp.MustCompile(`(?i)\b(score|value|active users|target)s? (?:of |is )?between €?([\d.,]+)\s*(k)? and €?([\d.,]+)\s*(k)?`)
-	does     = regexp.MustCompile(`\b(?i:did|does|has|have) (\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)`)
-	lacking  = regexp.MustCompile(`(?i)\b(?:without|with no|have no|has no|lacking|not in) (?:an? |any )?(project|company|source)\b`)
-	lowPlace = regexp.MustCompile(`(?i)\b(?:in|from)\s+([\p{L}-]+)\s*$`)
-	atFirm   = regexp.MustCompile(`\b(?i:at|with|of|for|about|from) (?i:the company )?(\p{Lu}[\p{L}.'-]*(?:\s+(?:de\s+|van\s+)?\p{Lu}[\p{L}.'-]*)*)`)
-	owned    = regexp.MustCompile(`\b(?i:owned by|assigned to|belong to|belongs to|belonging to|looked after by|of|by|does|for) (?i:the owner )?(\p{Lu}\p{L}+(?:\s+(?:de\s+)?\p{Lu}\p{L}+)*)`)
-	whose    = regexp.MustCompile(`\b(\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)'s? (?i:\w+ )?(?i:leads|projects|deals|prospects|notes)\b`)
-	mine     = regexp.MustCompile(`(?i)\b(?:my|mine|i own|assigned to me|of mine|i look after)\b`)
-	unowned  = regexp.MustCompile(`(?i)\b(?:without|no|has no|have no|lack an?|missing an?)(?: an?)? owners?\b|\bunassigned\b|\bnobody (?:owns|looks after)\b|\bowned by nobody\b|\bnot assigned\b`)
-	noCall   = regexp.MustCompile(`(?i)\b(?:never|not(?: yet)?(?: been)?) (?:been )?contacted(?: yet)?\b|\bwithout (?:a )?contact\b`)
-	longAgo  = regexp.MustCompile(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
-	compare  = regexp.MustCompile(`(?i)\b(score|value|worth|revenue|active users?|users|target)s?\b(?: is| are| of)?\s*(?:(above|over|more than|greater than|higher than|bigger than|at least|from|>=?|below|under|less than|lower than|at most|up to|<=?))\s*(?:€|eur )?\s*([\d.,]+)\s*(k|m|thousand|million)?`)
-	counted  = regexp.MustCompile(`(?i)\b(above|over|more than|at least|below|under|less than|fewer than|at most)\s+(\d[\d.,]*)\s*(k|m|thousand|million)?\s*(€|euros?|eur|active users|users)`)
-	top      = regexp.MustCompile(`(?i)\b(?:top|best|first|biggest|largest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:best|biggest|largest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
-	orders   = regexp.MustCompile(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
-	quoted   = regexp.MustCompile(`"([^"]+)"`)
-	mention  = regexp.MustCompile(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
-	openOnes = regexp.MustCompile(`(?i)\b(?:open|active|running|in the pipeline|in progress|pipeline (?:value|worth)|our pipeline)\b`)
+	places   = pattern.New(`\b(?i:in|from|around|near|out of|based in)\s+((?i:the\s+)?\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*(?:\s*(?:,|,? and|,? or)\s+\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)*)`)
+	betweens = pattern.New(`(?i)\b(score|value|active users|target)s? (?:of |is )?between €?([\d.,]+)\s*(k)? and €?([\d.,]+)\s*(k)?`)
+	does     = pattern.New(`\b(?i:did|does|has|have) (\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)`)
+	lacking  = pattern.New(`(?i)\b(?:without|with no|have no|has no|lacking|not in) (?:an? |any )?(project|company|source)\b`)
+	lowPlace = pattern.New(`(?i)\b(?:in|from)\s+([\p{L}-]+)\s*$`)
+	atFirm   = pattern.New(`\b(?i:at|with|of|for|about|from) (?i:the company )?(\p{Lu}[\p{L}.'-]*(?:\s+(?:de\s+|van\s+)?\p{Lu}[\p{L}.'-]*)*)`)
+	owned    = pattern.New(`\b(?i:owned by|assigned to|belong to|belongs to|belonging to|looked after by|of|by|does|for) (?i:the owner )?(\p{Lu}\p{L}+(?:\s+(?:de\s+)?\p{Lu}\p{L}+)*)`)
+	whose    = pattern.New(`\b(\p{Lu}\p{L}+(?:\s+\p{Lu}\p{L}+)*)'s? (?i:\w+ )?(?i:leads|projects|deals|prospects|notes)\b`)
+	mine     = pattern.New(`(?i)\b(?:my|mine|i own|assigned to me|of mine|i look after)\b`)
+	unowned  = pattern.New(`(?i)\b(?:without|no|has no|have no|lack an?|missing an?)(?: an?)? owners?\b|\bunassigned\b|\bnobody (?:owns|looks after)\b|\bowned by nobody\b|\bnot assigned\b`)
+	noCall   = pattern.New(`(?i)\b(?:never|not(?: yet)?(?: been)?) (?:been )?contacted(?: yet)?\b|\bwithout (?:a )?contact\b`)
+	longAgo  = pattern.New(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
+	compare  = pattern.New(`(?i)\b(score|value|worth|revenue|active users?|users|target)s?\b(?: is| are| of)?\s*(?:(above|over|more than|greater than|higher than|bigger than|at least|from|>=?|below|under|less than|lower than|at most|up to|<=?))\s*(?:€|eur )?\s*([\d.,]+)\s*(k|m|thousand|million)?`)
+	counted  = pattern.New(`(?i)\b(above|over|more than|at least|below|under|less than|fewer than|at most)\s+(\d[\d.,]*)\s*(k|m|thousand|million)?\s*(€|euros?|eur|active users|users)`)
+	top      = pattern.New(`(?i)\b(?:top|best|first|biggest|largest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:best|biggest|largest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
+	orders   = pattern.New(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
+	quoted   = pattern.New(`"([^"]+)"`)
+	mention  = pattern.New(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
+	openOnes = pattern.New(`(?i)\b(?:open|active|running|in the pipeline|in progress|pipeline (?:value|worth)|our pipeline)\b`)
 	numbers  = map[string]int{"a": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 )
 
@@ -216,7 +217,7 @@ func (q *query) read(r *resource, text string, now time.Time) {
 		}
 	}
 	for _, m := range places.FindAllStringSubmatch(rest, -1) {
-		for _, name := range regexp.MustCompile(`\s*(?:,|,? \band\b|,? \bor\b)\s+`).Split(m[1], -1) {
+		for _, name := range pattern.New(`\s*(?:,|,? \band\b|,? \bor\b)\s+`).Split(m[1], -1) {
 			q.place(takes, name)
 		}
 	}
@@ -303,7 +304,7 @@ func upper(s string) string {
 // enums finds the values that filters may have.
 func (q *query) enums(r *resource, lower string) {
 	words := strings.FieldsFunc(lower, func(c rune) bool { return c == ' ' || c == ',' || c == '.' || c == '?' || c == '!' })
-	negated := regexp.MustCompile(`\b(?:not|never|n't|except|other than)\b`).MatchString(lower)
+	negated := pattern.New(`\b(?:not|never|n't|except|other than)\b`).MatchString(lower)
 	for _, name := range []string{"status", "source", "plan", "industry"} {
 		p, ok := r.requests[r.list()][name]
 		if !ok {
@@ -392,7 +393,7 @@ func (q *query) order(r *resource, lower string) {
 			by(name, "by "+m[1])
 		}
 	}
-	has := func(words string) bool { return regexp.MustCompile(`\b(?:` + words + `)\b`).MatchString(lower) }
+	has := func(words string) bool { return pattern.New(`\b(?:` + words + `)\b`).MatchString(lower) }
 	switch {
 	case has(`most valuable|worth (?:the )?most|biggest|largest|highest value|most money|richest`):
 		by("-value", "by value")
@@ -416,7 +417,7 @@ func (q *query) order(r *resource, lower string) {
 	}
 	if m := top.FindStringSubmatch(lower); m != nil {
 		q.most = numberOf(m[1] + m[2])
-	} else if regexp.MustCompile(`\b(?:which|what|who)\b.*\b(?:lead|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || regexp.MustCompile(`\bthe (?:best|biggest|largest|newest|oldest|latest|most \w+) (?:lead|company|project|note)\b`).MatchString(lower) {
+	} else if pattern.New(`\b(?:which|what|who)\b.*\b(?:lead|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || pattern.New(`\bthe (?:best|biggest|largest|newest|oldest|latest|most \w+) (?:lead|company|project|note)\b`).MatchString(lower) {
 		q.most = 1
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // intent is what a question asks for.
@@ -57,21 +59,21 @@ type ask struct {
 }
 
 var (
-	leaningStart = regexp.MustCompile(`^(?:and|or|so|but|what about|how about|also|then|since when|how long|which one|which ones|which|why|how often|how many times|how come|when|at what time|on which|who|where)\b`)
+	leaningStart = pattern.New(`^(?:and|or|so|but|what about|how about|also|then|since when|how long|which one|which ones|which|why|how often|how many times|how come|when|at what time|on which|who|where)\b`)
 	pronouns     = words("it its that they them those these this one ones others there their he she him her his then")
-	polite       = regexp.MustCompile(`^(?:(?:hey|hi|hello|ok|okay|so|and|then|now|also|please|just|could|can|would|will|you|kindly|i want you to|i would like you to|i'd like you to|let's|lets|parley|go and|go ahead and)[ ,]+)*`)
-	acting       = regexp.MustCompile(`^(?:turn|switch|set|open|close|shut|lock|unlock|start|stop|dim|brighten|make|raise|lower|put|pause|resume|arm|disarm|activate|run|increase|decrease|reduce|heat|cool|play|charge|begin|kill|enable|disable|warm|water|mow|clean|lift|pull|undo)\b`)
-	asking       = regexp.MustCompile(`^(?:is|are|was|were|has|have|had|did|does|do|what|what's|whats|when|which|who|who's|whos|whose|where|why|how|how's|any|whether|could it|can it|could that)\b`)
-	number       = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?)`)
-	filler       = regexp.MustCompile(`^(?:(?:never ?mind|nevermind|forget (?:it|that|about it)|on second thoughts?|scratch that|oh|hm+|actually|sorry|well,|no,|yes,|yeah,|wait,?|thanks,?|thank you,?|great,|ok,|okay,)[ ,.]*(?:then |but |and )?(?:\s|$))+`)
-	telling      = regexp.MustCompile(`^(?:please )?(?:(?:tell|show|give|remind) me|let me know|say)\b(?: about)?\s*`)
-	remark       = regexp.MustCompile(`^\W*(?:that is|that's|it is|it's|this is) (?:far |much |way )?(?:too|so|very) \w+(?: in here)?(?:,|;|\.| so| and)+ *`)
-	joined       = regexp.MustCompile(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
-	onlyNames    = regexp.MustCompile(`^(?:and |so |but |what about |how about |as for )?(?:the |my |our )?(?:\S+ ?){1,3}$`)
+	polite       = pattern.New(`^(?:(?:hey|hi|hello|ok|okay|so|and|then|now|also|please|just|could|can|would|will|you|kindly|i want you to|i would like you to|i'd like you to|let's|lets|parley|go and|go ahead and)[ ,]+)*`)
+	acting       = pattern.New(`^(?:turn|switch|set|open|close|shut|lock|unlock|start|stop|dim|brighten|make|raise|lower|put|pause|resume|arm|disarm|activate|run|increase|decrease|reduce|heat|cool|play|charge|begin|kill|enable|disable|warm|water|mow|clean|lift|pull|undo)\b`)
+	asking       = pattern.New(`^(?:is|are|was|were|has|have|had|did|does|do|what|what's|whats|when|which|who|who's|whos|whose|where|why|how|how's|any|whether|could it|can it|could that)\b`)
+	number       = pattern.New(`(-?\d+(?:[.,]\d+)?)`)
+	filler       = pattern.New(`^(?:(?:never ?mind|nevermind|forget (?:it|that|about it)|on second thoughts?|scratch that|oh|hm+|actually|sorry|well,|no,|yes,|yeah,|wait,?|thanks,?|thank you,?|great,|ok,|okay,)[ ,.]*(?:then |but |and )?(?:\s|$))+`)
+	telling      = pattern.New(`^(?:please )?(?:(?:tell|show|give|remind) me|let me know|say)\b(?: about)?\s*`)
+	remark       = pattern.New(`^\W*(?:that is|that's|it is|it's|this is) (?:far |much |way )?(?:too|so|very) \w+(?: in here)?(?:,|;|\.| so| and)+ *`)
+	joined       = pattern.New(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
+	onlyNames    = pattern.New(`^(?:and |so |but |what about |how about |as for )?(?:the |my |our )?(?:\S+ ?){1,3}$`)
 )
 
 // clause matches the part of a question that says at which event something was, or was to be.
-var clause = regexp.MustCompile(`^(?:and |so |but )?(?:why|did|does|do|will|would)\b.{6,}?( when (?:the |my |our )?\S+ .*\w)$`)
+var clause = pattern.New(`^(?:and |so |but )?(?:why|did|does|do|will|would)\b.{6,}?( when (?:the |my |our )?\S+ .*\w)$`)
 
 // read reads the question and fills in what it leaves out from the earlier ones.
 func (u *turn) read() []ask {
@@ -123,16 +125,16 @@ func (u *turn) parts(text string) []string {
 }
 
 // lastTime matches a time that has the word last in it.
-var lastTime = regexp.MustCompile(`\blast (?:night|week|weekend|month|year|evening|` + weekday + `)`)
+var lastTime = pattern.New(`\blast (?:night|week|weekend|month|year|evening|` + weekday + `)`)
 
-var bothOf = regexp.MustCompile(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
+var bothOf = pattern.New(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
 
 // bothAre matches a question about the states of two things: "is the window shut and the door
 // locked?"
-var bothAre = regexp.MustCompile(`^((?:and |so |but )?(?:is|are|was|were)) (.+ (?:` + endState + `)) and (?:(?:is|are|was|were) )?(?:the |my |our )?(\S+ (?:\S+ )*(?:` + endState + `))$`)
+var bothAre = pattern.New(`^((?:and |so |but )?(?:is|are|was|were)) (.+ (?:` + endState + `)) and (?:(?:is|are|was|were) )?(?:the |my |our )?(\S+ (?:\S+ )*(?:` + endState + `))$`)
 
 // bothIn matches a question whether two things are in one state: "are the window and the door shut?"
-var bothIn = regexp.MustCompile(`^(?:and |so |but )?(are|were) (.+) and (?:the |my |our )?(.+) (` + endState + `)$`)
+var bothIn = pattern.New(`^(?:and |so |but )?(are|were) (.+) and (?:the |my |our )?(.+) (` + endState + `)$`)
 
 const endState = `on|off|open|closed|shut|locked|unlocked|running|home|away|armed|disarmed|docked|playing|charging`
 
@@ -170,7 +172,7 @@ func bare(ws []string) bool {
 }
 
 // exception matches what is excluded from "all".
-var exception = regexp.MustCompile(`,? ?\b(?:except|excepting|excluding|besides|apart from|other than|but not|but for|all but|save for|without)\b(?: for)? (.+)$`)
+var exception = pattern.New(`,? ?\b(?:except|excepting|excluding|besides|apart from|other than|but not|but for|all but|save for|without)\b(?: for)? (.+)$`)
 
 // subjects are rooms, and words of names.
 type subjects struct{ areas, names []string }
@@ -295,16 +297,16 @@ func (u *turn) one(text string, t *topic) ask {
 }
 
 // drawing matches a question for what a room or a thing uses as we speak.
-var drawing = regexp.MustCompile(`\bhow much (?:\S+ )?(?:is|are) (?:the |my |our )?(?:\S+ ){1,3}(?:using|drawing|consuming|burning|pulling)\b`)
+var drawing = pattern.New(`\bhow much (?:\S+ )?(?:is|are) (?:the |my |our )?(?:\S+ ){1,3}(?:using|drawing|consuming|burning|pulling)\b`)
 
 var (
-	purpose = regexp.MustCompile(`\b(?:enough|too \w+|safe|good)( for (?:an? |the |my |our )?\w+)$`)
-	cutOff  = regexp.MustCompile(`\bpower (?:has |have )?(?:gone|went|go|been|was|is) (?:out|off|down|away)\b|\bpower (?:cut|failure|outage)\b|\bblackout\b`)
+	purpose = pattern.New(`\b(?:enough|too \w+|safe|good)( for (?:an? |the |my |our )?\w+)$`)
+	cutOff  = pattern.New(`\bpower (?:has |have )?(?:gone|went|go|been|was|is) (?:out|off|down|away)\b|\bpower (?:cut|failure|outage)\b|\bblackout\b`)
 )
 
 // negative matches a question for those that are not in a state.
 var (
-	negative = regexp.MustCompile(`\b(?:which|what|who|any|how many)\b.*\b(?:is|are|was|were|has|have|do|does|did) not\b`)
+	negative = pattern.New(`\b(?:which|what|who|any|how many)\b.*\b(?:is|are|was|were|has|have|do|does|did) not\b`)
 	opposite = map[string]string{"on": "off", "off": "on", "open": "closed", "closed": "open", "home": "away", "away": "home", "locked": "unlocked", "unlocked": "locked", "armed": "disarmed", "disarmed": "armed"}
 )
 

@@ -1,15 +1,16 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // whileOut matches words for the time in which nobody was at home. Who "I" is, the house
 // does not know.
-var whileOut = regexp.MustCompile(`\b(?:while|whilst|when) (?:we|everyone|everybody|the family) (?:was|were) (?:all |both )?(?:out|away|gone|at work|not (?:home|in|there|here|at home))\b|\b(?:while|whilst|when) (?:nobody|no one|noone) was (?:at home|home|in|there|here|around)\b|\bin our absence\b|\bwhile the house was empty\b`)
+var whileOut = pattern.New(`\b(?:while|whilst|when) (?:we|everyone|everybody|the family) (?:was|were) (?:all |both )?(?:out|away|gone|at work|not (?:home|in|there|here|at home))\b|\b(?:while|whilst|when) (?:nobody|no one|noone) was (?:at home|home|in|there|here|around)\b|\bin our absence\b|\bwhile the house was empty\b`)
 
 // absence is a time in which nobody was at home.
 type absence struct{ from, to time.Time }

@@ -1,28 +1,28 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // beyonds are wishes that nothing in a house fulfils. The words for what is wished must not be
 // taken for a question about a thing of the same name: plants for the moisture of the soil.
 var beyonds = []struct {
-	wish *regexp.Regexp
+	wish *pattern.Regexp
 	what string
 }{
-	{regexp.MustCompile(`^(?:remind|wake) (?:me|us|him|her|them|everyone|everybody|[a-z]+)\b|^(?:set|make|add|create|give me|start|put|schedule)\b.*\b(?:reminders?|timers?|alarm clock)\b|^(?:set|put) an alarm\b|^(?:set|put) (?:the|my) alarm (?:for|at)\b|^(?:do not|don't) let (?:me|us) forget\b|^i (?:want|need|would like|'d like) (?:a|to set a) (?:reminder|timer)\b`), "set reminders, timers or alarm clocks"},
-	{regexp.MustCompile(`^(?:send|notify|whatsapp|call)\b|^(?:text|email|e-mail|mail|phone|message) (?:me|us|him|her|them|my|the|\S+ (?:that|to|about|and))\b|^(?:leave|write) .*\b(?:message|note|email|mail)\b|^tell (?:him|her|them|my|[a-z]+) (?:that|to)\b`), "send messages or call anybody"},
-	{regexp.MustCompile(`^(?:order|book) (?:me|us|some|more|a|an|the|new|\d+|\S+ for)\b|^(?:buy|reserve|pay|purchase)\b`), "order, book or pay anything"},
-	{regexp.MustCompile(`^(?:add|put|write|note|delete|remove|take|cross|tick)\b.*\b(?:on|to|from|off|in) (?:the |my |our )?(?:\S+ )?(?:list|calendar)\b`), "change a list or a calendar"},
-	{regexp.MustCompile(`^play (?:some |a bit of |any |a |an |me |us |something)\b|^play (?:\S+ ){0,3}(?:music|songs?|by)\b`), "choose what is played"},
+	{pattern.New(`^(?:remind|wake) (?:me|us|him|her|them|everyone|everybody|[a-z]+)\b|^(?:set|make|add|create|give me|start|put|schedule)\b.*\b(?:reminders?|timers?|alarm clock)\b|^(?:set|put) an alarm\b|^(?:set|put) (?:the|my) alarm (?:for|at)\b|^(?:do not|don't) let (?:me|us) forget\b|^i (?:want|need|would like|'d like) (?:a|to set a) (?:reminder|timer)\b`), "set reminders, timers or alarm clocks"},
+	{pattern.New(`^(?:send|notify|whatsapp|call)\b|^(?:text|email|e-mail|mail|phone|message) (?:me|us|him|her|them|my|the|\S+ (?:that|to|about|and))\b|^(?:leave|write) .*\b(?:message|note|email|mail)\b|^tell (?:him|her|them|my|[a-z]+) (?:that|to)\b`), "send messages or call anybody"},
+	{pattern.New(`^(?:order|book) (?:me|us|some|more|a|an|the|new|\d+|\S+ for)\b|^(?:buy|reserve|pay|purchase)\b`), "order, book or pay anything"},
+	{pattern.New(`^(?:add|put|write|note|delete|remove|take|cross|tick)\b.*\b(?:on|to|from|off|in) (?:the |my |our )?(?:\S+ )?(?:list|calendar)\b`), "change a list or a calendar"},
+	{pattern.New(`^play (?:some |a bit of |any |a |an |me |us |something)\b|^play (?:\S+ ){0,3}(?:music|songs?|by)\b`), "choose what is played"},
 }
 
 // recalling matches a request to be told something, which is a question.
-var recalling = regexp.MustCompile(`^remind (?:me|us) (?:again )?(?:what|who|whose|how|which|where|why|whether|if|of the (?:temperature|humidity|state|status)|when (?:did|does|do|is|are|was|were|has|have)|when \S+(?: \S+)? (?:left|came|went|was|opened|closed|ran|started))\b`)
+var recalling = pattern.New(`^remind (?:me|us) (?:again )?(?:what|who|whose|how|which|where|why|whether|if|of the (?:temperature|humidity|state|status)|when (?:did|does|do|is|are|was|were|has|have)|when \S+(?: \S+)? (?:left|came|went|was|opened|closed|ran|started))\b`)
 
 // beyond answers a wish that nothing here can fulfil, and a question in another language. For
 // anything else it returns "".
@@ -43,7 +43,7 @@ func beyond(question string) string {
 }
 
 // advising matches a question for what somebody should do.
-var advising = regexp.MustCompile(`^(?:(?:should|shall|must) (?:i|we)|do (?:i|we) (?:need|have) to) `)
+var advising = pattern.New(`^(?:(?:should|shall|must) (?:i|we)|do (?:i|we) (?:need|have) to) `)
 
 // advise says that the records of a house do not tell what to do, beside what they do tell.
 func (u *turn) advise(flat string, a *answered) {
@@ -55,7 +55,7 @@ func (u *turn) advise(flat string, a *answered) {
 }
 
 // toBed matches a question for when somebody goes to sleep.
-var toBed = regexp.MustCompile(`\b(?:go|goes|going|went|gone|get|got) to (?:bed|sleep)\b|\b(?:fall|fell|fallen) asleep\b`)
+var toBed = pattern.New(`\b(?:go|goes|going|went|gone|get|got) to (?:bed|sleep)\b|\b(?:fall|fell|fallen) asleep\b`)
 
 // bedtime says that nothing records when somebody sleeps, and when the lights of the bedroom went off.
 func (u *turn) bedtime(q *ask, a *answered) []Call {
@@ -75,9 +75,9 @@ func (u *turn) bedtime(q *ask, a *answered) []Call {
 
 var (
 	somebody  = `(?:we|i|you|they|he|she|any(?:one|body)|some(?:one|body)|the \w+|[A-Z]\w+)`
-	forgotTo  = regexp.MustCompile(`(?i)^(.*?)\b(?:did|have|has) ` + somebody + ` (?:forget|forgot|forgotten) to (?:(switch|turn|put|close|shut|lock)(?: (off|out))?)(?: (.*?))??(?: (off|out))?((?: (?:last|yesterday|on|this|today)\b[^?]*)?)\W*$`)
-	leftSoBy  = regexp.MustCompile(`(?i)^((?:which|what) .*?)\b(?:did|have|has) ` + somebody + ` (?:leave|left) (on|open|unlocked|running)\b(.*)$`)
-	leftSoAll = regexp.MustCompile(`(?i)\b(?:were|was|are|is|have been|has been) left (on|open|unlocked|running)\b`)
+	forgotTo  = pattern.New(`(?i)^(.*?)\b(?:did|have|has) ` + somebody + ` (?:forget|forgot|forgotten) to (?:(switch|turn|put|close|shut|lock)(?: (off|out))?)(?: (.*?))??(?: (off|out))?((?: (?:last|yesterday|on|this|today)\b[^?]*)?)\W*$`)
+	leftSoBy  = pattern.New(`(?i)^((?:which|what) .*?)\b(?:did|have|has) ` + somebody + ` (?:leave|left) (on|open|unlocked|running)\b(.*)$`)
+	leftSoAll = pattern.New(`(?i)\b(?:were|was|are|is|have been|has been) left (on|open|unlocked|running)\b`)
 )
 
 // forgotten turns a question for what somebody forgot to do into one for what is so because of it:

@@ -3,11 +3,12 @@ package household
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // comparison is what a question compares: "warmer than outside", "more than on Friday",
@@ -23,30 +24,30 @@ type comparison struct {
 }
 
 // usual asks how something is beside how it mostly is.
-var usual = regexp.MustCompile(`\b(?:than|as|is (?:that|this|it)|that's|was (?:that|this|it)) (?:\S+ )?(?:usual|usually|normal|normally|typical|unusual|average|a lot|much)\b`)
+var usual = pattern.New(`\b(?:than|as|is (?:that|this|it)|that's|was (?:that|this|it)) (?:\S+ )?(?:usual|usually|normal|normally|typical|unusual|average|a lot|much)\b`)
 
 var (
-	comparative = regexp.MustCompile(`\b(?:(warmer|hotter|brighter|louder|noisier|higher|longer|damper|fuller|more)|(colder|cooler|chillier|darker|quieter|lower|shorter|drier|emptier|less|fewer))\b`)
-	theDayThen  = regexp.MustCompile(`\bthe (?:day|night|evening|morning|afternoon) before\b`)
-	someLength  = regexp.MustCompile(`\b(\d+(?:[.,]\d+)?|an?|half an|one|two|three|four|five|six|ten|fifteen|twenty|thirty) (second|minute|hour)s?\b`)
+	comparative = pattern.New(`\b(?:(warmer|hotter|brighter|louder|noisier|higher|longer|damper|fuller|more)|(colder|cooler|chillier|darker|quieter|lower|shorter|drier|emptier|less|fewer))\b`)
+	theDayThen  = pattern.New(`\bthe (?:day|night|evening|morning|afternoon) before\b`)
+	someLength  = pattern.New(`\b(\d+(?:[.,]\d+)?|an?|half an|one|two|three|four|five|six|ten|fifteen|twenty|thirty) (second|minute|hour)s?\b`)
 	lengths     = map[string]float64{"a": 1, "an": 1, "half an": .5, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "fifteen": 15, "twenty": 20, "thirty": 30}
-	byHowMuch   = regexp.MustCompile(`^` + lightly + `(?:by how (?:much|many \S+|long)|how (?:much|many \S+) (?:more|less|fewer|longer|shorter|warmer|colder|higher|lower|brighter|darker)(?: (?:is|was) (?:it|that))?|(?:what(?:'s| is| was) )?the difference)$`)
+	byHowMuch   = pattern.New(`^` + lightly + `(?:by how (?:much|many \S+|long)|how (?:much|many \S+) (?:more|less|fewer|longer|shorter|warmer|colder|higher|lower|brighter|darker)(?: (?:is|was) (?:it|that))?|(?:what(?:'s| is| was) )?the difference)$`)
 )
 
 // alongside matches a question for two rooms side by side, without "than".
-var alongside = regexp.MustCompile(`^(?:please )?compare\b|\b(?:vs|versus|compared (?:to|with))\b|\bdifference\b.*\bbetween\b|\b(?:as|so) \w+ (?:\S+ ){0,5}as\b`)
+var alongside = pattern.New(`^(?:please )?compare\b|\b(?:vs|versus|compared (?:to|with))\b|\bdifference\b.*\bbetween\b|\b(?:as|so) \w+ (?:\S+ ){0,5}as\b`)
 
 // beside matches a question for two times side by side, without "than".
-var beside = regexp.MustCompile(`^(?:and |so |please )*(?:compare (.+?) (?:with|to|and|against)|how (?:does|do|did) (.+?) compare (?:with|to|against)|(?:what(?:'?s| is| was) )?the difference between (.+?) and) (.+)$`)
+var beside = pattern.New(`^(?:and |so |please )*(?:compare (.+?) (?:with|to|and|against)|how (?:does|do|did) (.+?) compare (?:with|to|against)|(?:what(?:'?s| is| was) )?the difference between (.+?) and) (.+)$`)
 
 // floors matches a question for the floors of a house.
-var floors = regexp.MustCompile(`\b(?:upstairs|downstairs|(?:upper|ground|first|top) floor)\b`)
+var floors = pattern.New(`\b(?:upstairs|downstairs|(?:upper|ground|first|top) floor)\b`)
 
 // bareFigure matches a figure without a unit, which is that of the measurement.
-var bareFigure = regexp.MustCompile(`^(-?\d+(?:[.,]\d+)?)(?: (?:degrees )?(?:in|at|on|outside|inside|now|right|today|there|here)\b.*)?$`)
+var bareFigure = pattern.New(`^(-?\d+(?:[.,]\d+)?)(?: (?:degrees )?(?:in|at|on|outside|inside|now|right|today|there|here)\b.*)?$`)
 
 // limits matches a limit without a comparative: "is it under 20 degrees?"
-var limits = regexp.MustCompile(`\b(under|below|over|above) (-?\d.*)$`)
+var limits = pattern.New(`\b(under|below|over|above) (-?\d.*)$`)
 
 // comparisonIn returns the comparison in a question, or nil.
 func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {

@@ -1,10 +1,11 @@
 package household
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // diagnosed is the result of diagnose_entity.
@@ -38,16 +39,16 @@ type fault struct {
 }
 
 var (
-	headLine    = regexp.MustCompile(`^(\S+\.\S+) = (.*)$`)
-	spanLine    = regexp.MustCompile(`^Looked at from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
-	momentsLine = regexp.MustCompile(`^- (\d+) unusual moments: (.*)\.$`)
-	momentPart  = regexp.MustCompile(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*) \((.*?)\)(?:; |$)`)
-	sameLine    = regexp.MustCompile(`^- ([a-z0-9_]+\.[a-z0-9_]+) \((.*?)\): (.*) at (\d+) of the (\d+) moments, (\d+) times in all(?:, (\d+) of them at no such moment \((.*?)\))?\. Example: (.*)\.$`)
-	causedLine  = regexp.MustCompile(`^- (\d+ of .* changes were caused by .*)\.$`)
-	faultLine   = regexp.MustCompile(`^- (WARNING|ERROR|CRITICAL) about (.*), (\d+) times from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+): (.*)$`)
-	memberLine  = regexp.MustCompile(`^- (\S+) = (.*) · (.*) · (\d+) unusual moments$`)
-	groupLine   = regexp.MustCompile(`^(WARNING|ERROR|CRITICAL) about (.*) ×(\d+), (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)$`)
-	lostFor     = regexp.MustCompile(`unavailable for ([\d.]+)s`)
+	headLine    = pattern.New(`^(\S+\.\S+) = (.*)$`)
+	spanLine    = pattern.New(`^Looked at from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
+	momentsLine = pattern.New(`^- (\d+) unusual moments: (.*)\.$`)
+	momentPart  = pattern.New(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*) \((.*?)\)(?:; |$)`)
+	sameLine    = pattern.New(`^- ([a-z0-9_]+\.[a-z0-9_]+) \((.*?)\): (.*) at (\d+) of the (\d+) moments, (\d+) times in all(?:, (\d+) of them at no such moment \((.*?)\))?\. Example: (.*)\.$`)
+	causedLine  = pattern.New(`^- (\d+ of .* changes were caused by .*)\.$`)
+	faultLine   = pattern.New(`^- (WARNING|ERROR|CRITICAL) about (.*), (\d+) times from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+): (.*)$`)
+	memberLine  = pattern.New(`^- (\S+) = (.*) · (.*) · (\d+) unusual moments$`)
+	groupLine   = pattern.New(`^(WARNING|ERROR|CRITICAL) about (.*) ×(\d+), (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)$`)
+	lostFor     = pattern.New(`unavailable for ([\d.]+)s`)
 )
 
 func diagnosisOf(text string, areas []string) diagnosed {

@@ -2,9 +2,10 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // energy says how much was used: the difference between two readings of a meter.
@@ -139,7 +140,7 @@ func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) [
 	return nil
 }
 
-var historySpan = regexp.MustCompile(`(?m)^History from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
+var historySpan = pattern.New(`(?m)^History from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
 
 // byPower estimates what a thing without a meter used: its mean power times the recorded
 // period.

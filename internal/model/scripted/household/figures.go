@@ -3,15 +3,16 @@ package household
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // onPhase matches the name of a phase of the mains.
-var onPhase = regexp.MustCompile(`\bL[123]\b`)
+var onPhase = pattern.New(`\bL[123]\b`)
 
 // A supply with less than this is cut, and one below dipped is no longer in order, in volts.
 const (

@@ -1,16 +1,17 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // own reports whether a question names what it is about.
 func (q *ask) own() bool { return q.kind != nil || len(q.areas) > 0 || len(q.names) > 0 }
 
 // anywhere matches questions about whatever does not answer, wherever it is.
-var anywhere = regexp.MustCompile(`^(?:which|what) (?:\w+ ){0,2}(?:sensors?|devices?|things?|entities|gadgets?) (?:is|are|has|have)\b|^(?:what|which) (?:is|are) (?:unavailable|offline)\b|\b(?:any|all|every)(?: \w+)? (?:sensors?|devices?|things?)\b|\b(?:anything|everything)\b`)
+var anywhere = pattern.New(`^(?:which|what) (?:\w+ ){0,2}(?:sensors?|devices?|things?|entities|gadgets?) (?:is|are|has|have)\b|^(?:what|which) (?:is|are) (?:unavailable|offline)\b|\b(?:any|all|every)(?: \w+)? (?:sensors?|devices?|things?)\b|\b(?:anything|everything)\b`)
 
 // follow fills in from the topic what a question leaves out. What the question names
 // stays. A complete question is left as it is.
@@ -163,7 +164,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 }
 
 // onlyThat asks whether what was found concerns one thing alone.
-var onlyThat = regexp.MustCompile(`^(?:and |so |but )*(?:is|was|were|are) (?:it|that|this|they) (?:just|only)\b`)
+var onlyThat = pattern.New(`^(?:and |so |but )*(?:is|was|were|are) (?:it|that|this|they) (?:just|only)\b`)
 
 // threeDays is the time whose figures tell what is usual: as long as houses record at least.
 var threeDays = span{tool: "-72h", said: "in the last three days"}

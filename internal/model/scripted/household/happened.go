@@ -2,13 +2,14 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
-var bookSpan = regexp.MustCompile(`(?m)^Logbook from \S+ \S+ to (\d{4}-\S+ \S+): `)
+var bookSpan = pattern.New(`(?m)^Logbook from \S+ \S+ to (\d{4}-\S+ \S+): `)
 
 // happened says what changed.
 func (u *turn) happened(q *ask, a *answered) []Call {

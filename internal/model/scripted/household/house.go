@@ -2,11 +2,12 @@ package household
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // entity is one line of a tool's list.
@@ -43,12 +44,12 @@ type house struct {
 }
 
 var (
-	entityLine = regexp.MustCompile(`^- (\S+\.\S+) = (.*)$`)
-	areasLine  = regexp.MustCompile(`(?m)^areas: (.*)$`)
-	areaName   = regexp.MustCompile(`([^,(]+?)(?: \(also ([^)]*)\))?(?:, |$)`)
-	floorLine  = regexp.MustCompile(`(?m)^on the floor (.*?): (.*)$`)
-	nowLine    = regexp.MustCompile(`(?m)^now: \w+ (\d{4}-\d\d-\d\d \d\d:\d\d\S*) \(([^)]*)\)$`)
-	sinceField = regexp.MustCompile(`^since (\d{4}-.*)$`)
+	entityLine = pattern.New(`^- (\S+\.\S+) = (.*)$`)
+	areasLine  = pattern.New(`(?m)^areas: (.*)$`)
+	areaName   = pattern.New(`([^,(]+?)(?: \(also ([^)]*)\))?(?:, |$)`)
+	floorLine  = pattern.New(`(?m)^on the floor (.*?): (.*)$`)
+	nowLine    = pattern.New(`(?m)^now: \w+ (\d{4}-\d\d-\d\d \d\d:\d\d\S*) \(([^)]*)\)$`)
+	sinceField = pattern.New(`^since (\d{4}-.*)$`)
 )
 
 func readHouse(found []Result) house {
@@ -351,7 +352,7 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 
 // placing matches what comes before a name that follows a thing: "the light in the
 // cellar".
-var placing = regexp.MustCompile(`\b(?:in|of|from|called|named|by|for|and|or)(?: (?:the|my|our|your|a|an|old|new|other))*$`)
+var placing = pattern.New(`\b(?:in|of|from|called|named|by|for|and|or)(?: (?:the|my|our|your|a|an|old|new|other))*$`)
 
 var determiner = words("the my our your a an this that his her any about")
 

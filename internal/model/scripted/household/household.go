@@ -21,9 +21,10 @@ package household
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Turn is a question, with everything known so far.
@@ -264,7 +265,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 }
 
 // answering matches the beginning of a sentence that answers for yes or no.
-var answering = regexp.MustCompile(`^(?:Yes|No)[:,] `)
+var answering = pattern.New(`^(?:Yes|No)[:,] `)
 
 // calendar says that the entries of a calendar cannot be read: no tool returns them.
 func (u *turn) calendar(q *ask, a *answered) []Call {
@@ -296,16 +297,16 @@ func (u *turn) entries(q *ask, a *answered) (calls []Call, ok bool) {
 }
 
 // relatives matches people who are named by what they are to somebody.
-var relatives = regexp.MustCompile(`\b(?:the|my|our) (?:kids|children|child|baby|son|daughter|wife|husband|mum|dad|mother|father|parents|guests?|cleaner|nanny)\b`)
+var relatives = pattern.New(`\b(?:the|my|our) (?:kids|children|child|baby|son|daughter|wife|husband|mum|dad|mother|father|parents|guests?|cleaner|nanny)\b`)
 
 // evening is the hour at which the evening begins, as it does for the tools.
 const evening = 17
 
 // forbidding matches a request not to do something.
-var forbidding = regexp.MustCompile(`^(?:do not|don't|never) ` + strings.TrimPrefix(acting.String(), "^"))
+var forbidding = pattern.New(`^(?:do not|don't|never) ` + strings.TrimPrefix(acting.String(), "^"))
 
 // ahead matches words for the future.
-var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:(?:when|what time|how long|how|where|what) will|will|is it going to|is it gonna|are we going to)\b`)
+var ahead = pattern.New(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:(?:when|what time|how long|how|where|what) will|will|is it going to|is it gonna|are we going to)\b`)
 
 func (u *turn) results(tool string) []Result {
 	return slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool { return r.Tool != tool })

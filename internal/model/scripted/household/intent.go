@@ -1,35 +1,36 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	wantsUnavailable = regexp.MustCompile(`^(?:is |are )?(?:all|everything|everything is|all is) (?:good|ok|okay|fine|well|in order|alright)\b|\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
-	wantsErrors      = regexp.MustCompile(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
-	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\b(?:weird|odd|strange|funny|fishy)\b|\bmatter with\b|\b(?:is|what'?s) up with\b`)
-	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat (?:is|can be|could be) (?:to (?:do|be done)|done) (?:about|against)\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
-	wantsHappened    = regexp.MustCompile(`\banything (?:weird|odd|strange|funny|unusual|interesting|else) happen\w*|\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b|\bwhat has (?:\S+ ){1,3}been (?:doing|up to)\b`)
-	wantsCost        = regexp.MustCompile(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
-	wantsUse         = regexp.MustCompile(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
-	wantsFigures     = regexp.MustCompile(`\blowest\b|\bhighest\b|\bminimum\b|\bmaximum\b|\baverage\b|\bmean\b|\bvar(?:y|ied|ies|iation)\b|\brange\b|\bpeak\b|\bfluctuat\w*|\bswing\b|\bhow (?:low|high)\b|\bat (?:its|their) (?:lowest|highest)\b|\bcoldest\b|\bwarmest\b|\bhottest\b`)
-	wantsPast        = regexp.MustCompile(`\bdid\b|\bwas\b|\bwere\b|\bhas\b.*\b(?:been|run|opened|closed|left|come|moved|gone)\b|\bhave\b.*\b(?:been|opened|closed|left)\b|\bwhen\b|\bwhat time\b|\blast time\b|\bhow often\b|\bhow many times\b|\bhow long ago\b|\bwho\b.*\b(?:turned|switched|opened|closed|locked|unlocked|left|came|armed|disarmed|set|changed|did|started|stopped|was|arrived)\b|\blast (?:open|on|off|opened|closed|run|used|seen|moved|changed)\b|\bever\b`)
-	wantsWhere       = regexp.MustCompile(`\b(?:which|what) (?:room|area|floor)\b.*\b(?:is|are) (?:it|that|they|the)\b|^(?:and )?where (?:is|are|was)\b|^where$`)
-	wantsRank        = regexp.MustCompile(`\bwhich\b|\bwhat\b|\bwho\b|\bwhere\b|\bname\b|\bshow\b|\btell\b`)
+	wantsUnavailable = pattern.New(`^(?:is |are )?(?:all|everything|everything is|all is) (?:good|ok|okay|fine|well|in order|alright)\b|\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
+	wantsErrors      = pattern.New(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
+	wantsCause       = pattern.New(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\b(?:weird|odd|strange|funny|fishy)\b|\bmatter with\b|\b(?:is|what'?s) up with\b`)
+	wantsPlan        = pattern.New(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat (?:is|can be|could be) (?:to (?:do|be done)|done) (?:about|against)\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
+	wantsHappened    = pattern.New(`\banything (?:weird|odd|strange|funny|unusual|interesting|else) happen\w*|\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b|\bwhat has (?:\S+ ){1,3}been (?:doing|up to)\b`)
+	wantsCost        = pattern.New(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
+	wantsUse         = pattern.New(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
+	wantsFigures     = pattern.New(`\blowest\b|\bhighest\b|\bminimum\b|\bmaximum\b|\baverage\b|\bmean\b|\bvar(?:y|ied|ies|iation)\b|\brange\b|\bpeak\b|\bfluctuat\w*|\bswing\b|\bhow (?:low|high)\b|\bat (?:its|their) (?:lowest|highest)\b|\bcoldest\b|\bwarmest\b|\bhottest\b`)
+	wantsPast        = pattern.New(`\bdid\b|\bwas\b|\bwere\b|\bhas\b.*\b(?:been|run|opened|closed|left|come|moved|gone)\b|\bhave\b.*\b(?:been|opened|closed|left)\b|\bwhen\b|\bwhat time\b|\blast time\b|\bhow often\b|\bhow many times\b|\bhow long ago\b|\bwho\b.*\b(?:turned|switched|opened|closed|locked|unlocked|left|came|armed|disarmed|set|changed|did|started|stopped|was|arrived)\b|\blast (?:open|on|off|opened|closed|run|used|seen|moved|changed)\b|\bever\b`)
+	wantsWhere       = pattern.New(`\b(?:which|what) (?:room|area|floor)\b.*\b(?:is|are) (?:it|that|they|the)\b|^(?:and )?where (?:is|are|was)\b|^where$`)
+	wantsRank        = pattern.New(`\bwhich\b|\bwhat\b|\bwho\b|\bwhere\b|\bname\b|\bshow\b|\btell\b`)
 )
 
-var sinceAsk = regexp.MustCompile(`\bsince (?:when|how long)\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
+var sinceAsk = pattern.New(`\bsince (?:when|how long)\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
 
 // leftSo asks whether somebody left a thing in a state in which it still is.
-var leftSo = regexp.MustCompile(`\bdid (?:i|we) (?:leave|forget)\b|^(?:did|has|have) (?:\S+ ){1,2}(?:leave|left|forget|forgot|forgotten) (?:\S+ ){1,5}(?:open|on|unlocked|running)\b`)
+var leftSo = pattern.New(`\bdid (?:i|we) (?:leave|forget)\b|^(?:did|has|have) (?:\S+ ){1,2}(?:leave|left|forget|forgot|forgotten) (?:\S+ ){1,5}(?:open|on|unlocked|running)\b`)
 
 // odd asks whether something is out of the ordinary.
-var odd = regexp.MustCompile(`\b(?:anything|something) (?:\w+ ){0,2}(?:weird|odd|strange|funny|unusual|abnormal|amiss|fishy|out of the ordinary)\b|\b(?:weird|odd|strange|funny|abnormal|amiss|fishy)\b`)
+var odd = pattern.New(`\b(?:anything|something) (?:\w+ ){0,2}(?:weird|odd|strange|funny|unusual|abnormal|amiss|fishy|out of the ordinary)\b|\b(?:weird|odd|strange|funny|abnormal|amiss|fishy)\b`)
 
 // eating asks which thing it is that uses power now.
-var eating = regexp.MustCompile(`^(?:and |so )?(?:what'?s?|which \S+|who'?s?)(?: is| are)? (?:using|eating|drawing|burning|guzzling|hogging|sucking|consuming)\b`)
+var eating = pattern.New(`^(?:and |so )?(?:what'?s?|which \S+|who'?s?)(?: is| are)? (?:using|eating|drawing|burning|guzzling|hogging|sucking|consuming)\b`)
 
 func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 	past := q.when.tool != "" && q.when.tool != "now"
@@ -132,7 +133,7 @@ func stateIn(flat string) string {
 
 // patterned is a pattern and the name of what it finds.
 type patterned struct {
-	re   *regexp.Regexp
+	re   *pattern.Regexp
 	name string
 }
 

@@ -1,18 +1,19 @@
 package household
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // A number in a request is a level, a time, or part of a name. A level has a unit or
 // follows "to". A verb that sets something needs neither.
 var (
-	levelWithUnit = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?) ?(?:%|percent\b|per cent\b|degrees?\b|°c?|celsius\b)`)
-	levelBehind   = regexp.MustCompile(`\b(?:to|at) (-?\d+(?:[.,]\d+)?)(?:\s|$)`)
-	halfLevel     = regexp.MustCompile(`\b(?:half|halfway|half way|midway)\b`)
-	degreeHalf    = regexp.MustCompile(`\bhalf an? (?:degree|hour)|\bhalf (?:hour|past)`)
+	levelWithUnit = pattern.New(`(-?\d+(?:[.,]\d+)?) ?(?:%|percent\b|per cent\b|degrees?\b|°c?|celsius\b)`)
+	levelBehind   = pattern.New(`\b(?:to|at) (-?\d+(?:[.,]\d+)?)(?:\s|$)`)
+	halfLevel     = pattern.New(`\b(?:half|halfway|half way|midway)\b`)
+	degreeHalf    = pattern.New(`\bhalf an? (?:degree|hour)|\bhalf (?:hour|past)`)
 )
 
 // levelOf returns the level that a request names, or nil. bare means that any number is
@@ -46,19 +47,19 @@ const (
 )
 
 // Words for a change that is to happen later, for a while, or repeatedly.
-var timings = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?:for|in|after|within|every) (?:about |around |only |just |exactly |at least )?` + someTime + `(?: (?:more|and a half))? ?` + timeUnit + `\b(?: and a half)?(?: from now)?`),
-	regexp.MustCompile(`\b` + someTime + ` ` + timeUnit + ` (?:from now|later)\b`),
-	regexp.MustCompile(`\b(?:at|by|before|after|around|about|from|until|till|til) (?:about |around )?` + clock + `(?:\s|$)`),
-	regexp.MustCompile(`\b\d{1,2}(?:[. ]\d\d)? ?(?:am|pm|a\.m|p\.m|o'clock)\b`),
-	regexp.MustCompile(`\b(?:until|till|til|when|whenever|once|as soon as|if|unless|while|after|before) (?:\S+ ?)+$`),
-	regexp.MustCompile(`\b(?:every|each) (?:single )?(?:day|night|morning|afternoon|evening|hour|week|weekend|time|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`),
-	regexp.MustCompile(`\b(?:tomorrow|later|tonight|temporarily|briefly|daily|nightly|overnight)\b(?: \S+)?$`),
-	regexp.MustCompile(`\b(?:(?:this|in the|next) (?:morning|afternoon|evening|night|week|weekend)|(?:next|on) (?:monday|tuesday|wednesday|thursday|friday|saturday|sunday))\b`),
-	regexp.MustCompile(`\bfor (?:the|this|all) (?:night|evening|morning|day|afternoon|weekend|rest of \S+(?: \S+)?)\b`),
+var timings = []*pattern.Regexp{
+	pattern.New(`\b(?:for|in|after|within|every) (?:about |around |only |just |exactly |at least )?` + someTime + `(?: (?:more|and a half))? ?` + timeUnit + `\b(?: and a half)?(?: from now)?`),
+	pattern.New(`\b` + someTime + ` ` + timeUnit + ` (?:from now|later)\b`),
+	pattern.New(`\b(?:at|by|before|after|around|about|from|until|till|til) (?:about |around )?` + clock + `(?:\s|$)`),
+	pattern.New(`\b\d{1,2}(?:[. ]\d\d)? ?(?:am|pm|a\.m|p\.m|o'clock)\b`),
+	pattern.New(`\b(?:until|till|til|when|whenever|once|as soon as|if|unless|while|after|before) (?:\S+ ?)+$`),
+	pattern.New(`\b(?:every|each) (?:single )?(?:day|night|morning|afternoon|evening|hour|week|weekend|time|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`),
+	pattern.New(`\b(?:tomorrow|later|tonight|temporarily|briefly|daily|nightly|overnight)\b(?: \S+)?$`),
+	pattern.New(`\b(?:(?:this|in the|next) (?:morning|afternoon|evening|night|week|weekend)|(?:next|on) (?:monday|tuesday|wednesday|thursday|friday|saturday|sunday))\b`),
+	pattern.New(`\bfor (?:the|this|all) (?:night|evening|morning|day|afternoon|weekend|rest of \S+(?: \S+)?)\b`),
 }
 
-var plainAt = regexp.MustCompile(`^(?:at|by|from|to|around|about) (?:about |around )?(\d+|one|two|three|four|five)$`)
+var plainAt = pattern.New(`^(?:at|by|from|to|around|about) (?:about |around )?(\d+|one|two|three|four|five)$`)
 
 // timingIn returns the words of a request that set a time, or "" for a change now that
 // is to stay. A level such as "at 50 %" is no time.

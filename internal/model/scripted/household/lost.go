@@ -2,9 +2,10 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // reads counts the results that tell of the past, and have been looked at for one request. The
@@ -45,10 +46,10 @@ func (a *answered) cut(m mark) {
 }
 
 var (
-	atAddress = regexp.MustCompile(` at https?://\S+`)
-	sinceTime = regexp.MustCompile(` \(since [^)]*\)`)
-	technical = regexp.MustCompile(`\b(cannot be reached|was lost): .*`)
-	oldIndex  = regexp.MustCompile(`^(.+) old and may be out of date: (.+)$`)
+	atAddress = pattern.New(` at https?://\S+`)
+	sinceTime = pattern.New(` \(since [^)]*\)`)
+	technical = pattern.New(`\b(cannot be reached|was lost): .*`)
+	oldIndex  = pattern.New(`^(.+) old and may be out of date: (.+)$`)
 )
 
 // reason is why a tool failed, without addresses and times that say nothing to a householder.

@@ -3,9 +3,10 @@ package household
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // measured says numbers, by room if they have one.
@@ -58,8 +59,8 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 }
 
 var (
-	hopesLow  = regexp.MustCompile(`\b(?:low|lower|flat|empty|dead|dying|weak|new|change|changed|changing|replac\w*|charging|recharg\w*|swap\w*|run(?:ning)? (?:low|out|down)|running)\b`)
-	hopesFull = regexp.MustCompile(`\b(?:ok|okay|fine|good|full|alright|all right|charged|enough|healthy|strong)\b`)
+	hopesLow  = pattern.New(`\b(?:low|lower|flat|empty|dead|dying|weak|new|change|changed|changing|replac\w*|charging|recharg\w*|swap\w*|run(?:ning)? (?:low|out|down)|running)\b`)
+	hopesFull = pattern.New(`\b(?:ok|okay|fine|good|full|alright|all right|charged|enough|healthy|strong)\b`)
 )
 
 // charges says which of several batteries are low, with a yes or no where that was asked, and
@@ -167,7 +168,7 @@ var ranges = map[string]struct {
 	"battery":        {20, 100, "a battery is commonly held to be low below 20 %"},
 }
 
-var judging = regexp.MustCompile(`\b(?:stuffy|stale|fresh|too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
+var judging = pattern.New(`\b(?:stuffy|stale|fresh|too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
 
 // ranged judges a number by the commonly accepted range, if the question asks for that.
 // Temperatures have no range: they are a matter of taste.

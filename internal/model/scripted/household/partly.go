@@ -2,10 +2,11 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // What lies before the recorded history cannot be told, and "no" is not the answer for a time of
@@ -86,7 +87,7 @@ func (u *turn) begins(e entity) (time.Time, []Call) {
 // tools' nights last longer, since a cause may show only in the morning.
 const nightOver = 6
 
-var aNight = regexp.MustCompile(`^(?:(last|yesterday|day before yesterday|` + weekdays + `) )?(?:night|tonight)$`)
+var aNight = pattern.New(`^(?:(last|yesterday|day before yesterday|` + weekdays + `) )?(?:night|tonight)$`)
 
 // period returns the time of a question for the tools, with the end of a night.
 func (u *turn) period(s span, otherwise string) map[string]any {

@@ -2,10 +2,11 @@ package household
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // past says whether, when and by whom something was brought into a state.
@@ -192,7 +193,7 @@ func with(a, b map[string]any) map[string]any {
 }
 
 // habit matches a question for the time at which something happens on most days.
-var habit = regexp.MustCompile(`\b(?:usually|normally|typically)\b|^(?:and |so )?(?:when|what time|at what time) (?:do|does) `)
+var habit = pattern.New(`\b(?:usually|normally|typically)\b|^(?:and |so )?(?:when|what time|at what time) (?:do|does) `)
 
 // picked says what was selected in a list at a time.
 func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
@@ -222,7 +223,7 @@ func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
 }
 
 // sooner matches words that compare the times of two changes.
-var sooner = regexp.MustCompile(`\b(?:before|earlier than|sooner than|after|later than)\b`)
+var sooner = pattern.New(`\b(?:before|earlier than|sooner than|after|later than)\b`)
 
 // sooner says which of two things changed first.
 func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answered) {
@@ -242,7 +243,7 @@ func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answe
 }
 
 // ongoing matches a question about when a state held, not when it began.
-var ongoing = regexp.MustCompile(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|off|open|closed|shut|locked|unlocked|armed|disarmed|running|charging|playing|cleaning|heating|out|away|home|at home)\b`)
+var ongoing = pattern.New(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|off|open|closed|shut|locked|unlocked|armed|disarmed|running|charging|playing|cleaning|heating|out|away|home|at home)\b`)
 
 // begun returns the things that were already in a state when the period began. Each of
 // them keeps it until its first change.

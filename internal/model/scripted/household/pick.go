@@ -2,9 +2,10 @@ package household
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // listOf returns the call that lists everything of a kind, in all rooms. An answer can
@@ -71,7 +72,7 @@ func (u *turn) chosen(q *ask) (es []entity, calls []Call) {
 }
 
 // choosing matches a question for what is selected, not for a state.
-var choosing = regexp.MustCompile(`^(?:and |so |but )*(?:what|which)\b`)
+var choosing = pattern.New(`^(?:and |so |but )*(?:what|which)\b`)
 
 // able returns what can be in the state that is asked about, and has the question's names but one:
 // after "what program is the washing machine on", "is it running" is about the machine.

@@ -3,12 +3,13 @@ package household
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
-var effectLine = regexp.MustCompile(`(?m)^- (\S+) \((.*?)\): (.+?) → ([^{,.]+?)(?: (\{.*\}))?(?:, since (\d{4}-\S+ \S+?))?(\. It .*)?$`)
+var effectLine = pattern.New(`(?m)^- (\S+) \((.*?)\): (.+?) → ([^{,.]+?)(?: (\{.*\}))?(?:, since (\d{4}-\S+ \S+?))?(\. It .*)?$`)
 
 // targetsOf returns the ids of the things a call was to change.
 func targetsOf(r Result) []string {
@@ -123,7 +124,7 @@ func (a *answered) barred(act, why string) {
 }
 
 // settingName matches the name of the setting behind a reason.
-var settingName = regexp.MustCompile(` \(policy\.[a-z_]+\)`)
+var settingName = pattern.New(` \(policy\.[a-z_]+\)`)
 
 // What the tool says if the app's settings, or a person, do not allow a call.
 const (

@@ -2,11 +2,11 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Automations, scripts and scenes are things that a question can be about: which there are, what
@@ -14,18 +14,18 @@ import (
 
 // Patterns of questions about them.
 var (
-	routineWord = regexp.MustCompile(`\b(automations?|routines?|scripts?|scenes?)\b`)
-	routineDoes = regexp.MustCompile(`\bwhat(?:'s| does| do| is| will| would| happens| did)?\b.*\b(?:do|does|for|run|start|activate|switch|turn|change|touch|set|trigger|look like|mean|about)\b`)
-	routineRan  = regexp.MustCompile(`\b(?:run|ran|triggered|fired|executed|kicked in|work|worked)\b`)
-	routineWhy  = regexp.MustCompile(`\b(?:what|when|how|why)\b.*\b(?:trigger|triggers|triggered|starts?|sets? off|fires?|kicks? in)\b`)
-	isEnabled   = regexp.MustCompile(`^(?:and |so |but )*is\b.*\b(?:on|enabled|active|off|disabled)$`)
-	byItself    = regexp.MustCompile(`^(?:and |so |but )*(?:will|does|would|can)\b.*\b(?:by (?:itself|themselves)|automatically|on its own)\b`)
-	having      = regexp.MustCompile(`\b(?:have|exist|list|are there|got|know of)\b`)
-	usedBy      = regexp.MustCompile(`\b(?:what|which|who|anything|something|any)\b.*\b(?:uses?|using|depends? on|touch|touches|controls?|reacts? to|messing with|messes with)\b`)
-	usesLine    = regexp.MustCompile(`(?m)^Uses: (.+)$`)
-	usedLine    = regexp.MustCompile(`(?m)^Used by (automation|script|scene): (.+)$`)
-	severalOf   = regexp.MustCompile(`\b(?:automations|routines|scripts|scenes)\b|\b(?:any|which|what|every|each) (?:\S+ )?(?:automation|routine|script|scene)\b`)
-	triggeredBy = regexp.MustCompile(`(?m)^- (\d{4}-\S+ \S+) triggered by (.+)$`)
+	routineWord = pattern.New(`\b(automations?|routines?|scripts?|scenes?)\b`)
+	routineDoes = pattern.New(`\bwhat(?:'s| does| do| is| will| would| happens| did)?\b.*\b(?:do|does|for|run|start|activate|switch|turn|change|touch|set|trigger|look like|mean|about)\b`)
+	routineRan  = pattern.New(`\b(?:run|ran|triggered|fired|executed|kicked in|work|worked)\b`)
+	routineWhy  = pattern.New(`\b(?:what|when|how|why)\b.*\b(?:trigger|triggers|triggered|starts?|sets? off|fires?|kicks? in)\b`)
+	isEnabled   = pattern.New(`^(?:and |so |but )*is\b.*\b(?:on|enabled|active|off|disabled)$`)
+	byItself    = pattern.New(`^(?:and |so |but )*(?:will|does|would|can)\b.*\b(?:by (?:itself|themselves)|automatically|on its own)\b`)
+	having      = pattern.New(`\b(?:have|exist|list|are there|got|know of)\b`)
+	usedBy      = pattern.New(`\b(?:what|which|who|anything|something|any)\b.*\b(?:uses?|using|depends? on|touch|touches|controls?|reacts? to|messing with|messes with)\b`)
+	usesLine    = pattern.New(`(?m)^Uses: (.+)$`)
+	usedLine    = pattern.New(`(?m)^Used by (automation|script|scene): (.+)$`)
+	severalOf   = pattern.New(`\b(?:automations|routines|scripts|scenes)\b|\b(?:any|which|what|every|each) (?:\S+ )?(?:automation|routine|script|scene)\b`)
+	triggeredBy = pattern.New(`(?m)^- (\d{4}-\S+ \S+) triggered by (.+)$`)
 )
 
 // routine answers a question about automations, scripts and scenes. ok is false if it is not

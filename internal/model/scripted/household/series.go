@@ -1,10 +1,11 @@
 package household
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // series is what ha_history returns for an entity.
@@ -31,14 +32,14 @@ type change struct {
 }
 
 var (
-	seriesHead  = regexp.MustCompile(`^([a-z0-9_]+\.[a-z0-9_]+) \((.*)\)$`)
-	figuresLine = regexp.MustCompile(`^  min (-?[\d.e+]+)(?: (\S+))? at (\d{4}-\S+ \S+), max (-?[\d.e+]+)(?: \S+)? at (\d{4}-\S+ \S+), mean (-?[\d.e+]+)(?: \S+)?; first (\S+), last (\S+); \d+ changes$`)
-	shareLine   = regexp.MustCompile(`^  \d+ changes; of the time: (.*)$`)
-	changeLine  = regexp.MustCompile(`^    (\d{4}-\d\d-\d\d \S+) → (.*)$`)
-	oddLine     = regexp.MustCompile(`^    (\d{4}-\d\d-\d\d \S+) (-?[\d.]+)(?: (\S+))?$`)
-	onlyFrom    = regexp.MustCompile(`^  recorded only from (\d{4}-\d\d-\d\d \S+)$`)
-	bookLine    = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \S+) (\S+) \(([^)]*)\) (.*)$`)
-	byWho       = regexp.MustCompile(`, by (?:([a-z_]+)\.[a-z0-9_]+ \(([^)]*)\)|(\S.*))$`)
+	seriesHead  = pattern.New(`^([a-z0-9_]+\.[a-z0-9_]+) \((.*)\)$`)
+	figuresLine = pattern.New(`^  min (-?[\d.e+]+)(?: (\S+))? at (\d{4}-\S+ \S+), max (-?[\d.e+]+)(?: \S+)? at (\d{4}-\S+ \S+), mean (-?[\d.e+]+)(?: \S+)?; first (\S+), last (\S+); \d+ changes$`)
+	shareLine   = pattern.New(`^  \d+ changes; of the time: (.*)$`)
+	changeLine  = pattern.New(`^    (\d{4}-\d\d-\d\d \S+) → (.*)$`)
+	oddLine     = pattern.New(`^    (\d{4}-\d\d-\d\d \S+) (-?[\d.]+)(?: (\S+))?$`)
+	onlyFrom    = pattern.New(`^  recorded only from (\d{4}-\d\d-\d\d \S+)$`)
+	bookLine    = pattern.New(`^(\d{4}-\d\d-\d\d \S+) (\S+) \(([^)]*)\) (.*)$`)
+	byWho       = pattern.New(`, by (?:([a-z_]+)\.[a-z0-9_]+ \(([^)]*)\)|(\S.*))$`)
 )
 
 // pastOf reads the result of ha_history, by entity.

@@ -1,9 +1,10 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const help = `I know this house through its Home Assistant. Ask me how things are, what happened and when, why something happened, what was used, or which errors there are; I say what the house has recorded. I can also change something, where that is allowed.
@@ -11,11 +12,11 @@ const help = `I know this house through its Home Assistant. Ask me how things ar
 For example: *Why did the bedroom lights flicker last night?*`
 
 var (
-	remembering = regexp.MustCompile(`(?is)^\s*(?:please )?(?:remember|note|keep in mind|don't forget)(?: that)?[:,]? (.+?)[.!]*\s*$`)
+	remembering = pattern.New(`(?is)^\s*(?:please )?(?:remember|note|keep in mind|don't forget)(?: that)?[:,]? (.+?)[.!]*\s*$`)
 	greeting    = words("hi hello hey thanks thank great nice good morning evening bye cheers ok okay you very much there super perfect lovely afternoon night goodnight parley")
-	askHelp     = regexp.MustCompile(`(?i)^\W*(?:hey,? |hi,? |hello,? )?(?:help|what can you do|what can i ask|who are you|what are you|how do you work|what do you know)\b[^?]*\??\W*$`)
-	askChanged  = regexp.MustCompile(`(?i)\bwhat (?:have|did|has|had) (?:you|parley) (?:already )?(?:chang|do|done|did|switch|turn|set)\w*|\b(?:did|have) you (?:really |already |actually )?(?:chang|do|done|did|switch|turn|set|open|clos|lock)\w*`)
-	askUndo     = regexp.MustCompile(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that|everything) back)\b(?: (?:it|that|this|please|again|(?:how|as|to what|to how) (?:it|they) (?:was|were)))*\W*$`)
+	askHelp     = pattern.New(`(?i)^\W*(?:hey,? |hi,? |hello,? )?(?:help|what can you do|what can i ask|who are you|what are you|how do you work|what do you know)\b[^?]*\??\W*$`)
+	askChanged  = pattern.New(`(?i)\bwhat (?:have|did|has|had) (?:you|parley) (?:already )?(?:chang|do|done|did|switch|turn|set)\w*|\b(?:did|have) you (?:really |already |actually )?(?:chang|do|done|did|switch|turn|set|open|clos|lock)\w*`)
+	askUndo     = pattern.New(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that|everything) back)\b(?: (?:it|that|this|please|again|(?:how|as|to what|to how) (?:it|they) (?:was|were)))*\W*$`)
 )
 
 // Done begins each line that reports a change.
@@ -68,8 +69,8 @@ func small(t Turn) string {
 
 var (
 	agreeing = words("yes yeah yep yup sure ok okay please do it that so go ahead on then thanks thank you great good fine alright right perfect")
-	agreed   = regexp.MustCompile(`^(?:yes|yeah|yep|yup|sure|ok|okay|fine|please|do it|do that|do so|go ahead|go on)\b`)
-	praise   = regexp.MustCompile(`^(?:(?:ok|okay|oh|very|that is|that's|all|and|then|so) )*(?:ok|okay|great|nice|good|perfect|super|lovely|fine|right|alright|wonderful|excellent|cool)(?: (?:then|now|ok|okay|great|good))*$`)
+	agreed   = pattern.New(`^(?:yes|yeah|yep|yup|sure|ok|okay|fine|please|do it|do that|do so|go ahead|go on)\b`)
+	praise   = pattern.New(`^(?:(?:ok|okay|oh|very|that is|that's|all|and|then|so) )*(?:ok|okay|great|nice|good|perfect|super|lovely|fine|right|alright|wonderful|excellent|cool)(?: (?:then|now|ok|okay|great|good))*$`)
 )
 
 // agrees reports whether a text is only a yes.
@@ -125,7 +126,7 @@ func (t Turn) facts() []string {
 	return out
 }
 
-var factAsk = regexp.MustCompile(`(?i)^\W*(?:and |so )?(?:when|who|what|which|where|how|is|are|was|were|do|does|did|will|whose|why)\b`)
+var factAsk = pattern.New(`(?i)^\W*(?:and |so )?(?:when|who|what|which|where|how|is|are|was|were|do|does|did|will|whose|why)\b`)
 
 // naming returns the stems of the words in a text that name something.
 func naming(text string) []string {

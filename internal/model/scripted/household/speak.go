@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // answered is an answer in progress.
@@ -52,8 +53,8 @@ func (a *answered) cite(id, quote string) {
 }
 
 var (
-	ageLine  = regexp.MustCompile(`(?m)^index: (.+)$`)
-	lostHome = regexp.MustCompile(`(?m)^Home Assistant could not be asked now \((.+)\)`)
+	ageLine  = pattern.New(`(?m)^index: (.+)$`)
+	lostHome = pattern.New(`(?m)^Home Assistant could not be asked now \((.+)\)`)
 )
 
 // text returns the whole answer.
@@ -322,10 +323,10 @@ func (e entity) heating() string {
 }
 
 var (
-	aboutSuffix = regexp.MustCompile(`(?i)(?: climate)? (?:temperature|humidity|battery|contact|motion|power|status|tank|illuminance|energy)$`)
-	watcher     = regexp.MustCompile(`(?i)^(.* (?:sensor|alarm|detector)) (?:moisture|smoke|gas)$`)
-	anID        = regexp.MustCompile(`\b[a-z][a-z_]*\.[a-z0-9][a-z0-9_]*\b`)
-	address     = regexp.MustCompile(`\[0x[^\]]*\] ?`)
+	aboutSuffix = pattern.New(`(?i)(?: climate)? (?:temperature|humidity|battery|contact|motion|power|status|tank|illuminance|energy)$`)
+	watcher     = pattern.New(`(?i)^(.* (?:sensor|alarm|detector)) (?:moisture|smoke|gas)$`)
+	anID        = pattern.New(`\b[a-z][a-z_]*\.[a-z0-9][a-z0-9_]*\b`)
+	address     = pattern.New(`\[0x[^\]]*\] ?`)
 )
 
 // short returns the name without the measurement.
@@ -418,6 +419,6 @@ func (u *turn) known(text string) string {
 	})
 }
 
-var service = regexp.MustCompile(`^(?:turn|set|open|close|toggle|lock|unlock|start|stop|select|alarm)_|^(?:toggle|lock|unlock|start|stop|create|reload)$`)
+var service = pattern.New(`^(?:turn|set|open|close|toggle|lock|unlock|start|stop|select|alarm)_|^(?:toggle|lock|unlock|start|stop|create|reload)$`)
 
 var domains = words("light switch sensor binary_sensor climate cover lock automation script scene person device_tracker media_player fan vacuum camera event button weather sun group update select number")

@@ -1,13 +1,14 @@
 package household
 
 import (
-	"regexp"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // sunAhead matches a question about what the sun will do. The history only has what it
 // did.
-var sunAhead = regexp.MustCompile(`\b(?:will|going to|gonna)\b|\b(?:does|do) the sun (?:set|rise|go down|come up)\b`)
+var sunAhead = pattern.New(`\b(?:will|going to|gonna)\b|\b(?:does|do) the sun (?:set|rise|go down|come up)\b`)
 
 // nextSun says when the sun sets or rises next. Home Assistant gives the times in
 // next_setting and next_rising of the sun; the past does not tell them.

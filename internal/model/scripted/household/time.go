@@ -2,11 +2,12 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // span is a period in words, both for the tools and for people.
@@ -23,7 +24,7 @@ const (
 // spans are the words for periods. The first match wins. $1 is the pattern's group; the
 // day of the week gets its capital for people.
 var spans = []struct {
-	words      *regexp.Regexp
+	words      *pattern.Regexp
 	tool, said string
 }{
 	{spanWords(`since (?:this |early |earlier this )*(morning|afternoon|evening)`), "since this $1", "since this $1"},
@@ -53,12 +54,12 @@ var spans = []struct {
 	{spanWords(`(?:last |on )?` + weekday), "$1", "on $1"},
 }
 
-func spanWords(words string) *regexp.Regexp { return regexp.MustCompile(`\b(?:` + words + `)\b`) }
+func spanWords(words string) *pattern.Regexp { return pattern.New(`\b(?:` + words + `)\b`) }
 
 var (
 	// A number of hours or days, up to now.
 	lately  = spanWords(`(?:last|past) (?:(\d+|few|couple of|two|three|four|five|six|twelve) )?(hour|day)s?|(\d+|an|a|two|three|few) (hour|day)s? ago`)
-	someDay = regexp.MustCompile(weekday)
+	someDay = pattern.New(weekday)
 	howMany = map[string]int{"": 1, "an": 1, "a": 1, "two": 2, "three": 3, "few": 3, "couple of": 2, "four": 4, "five": 5, "six": 6, "twelve": 12}
 )
 
@@ -214,7 +215,7 @@ func (u *turn) span(s span, otherwise string) string {
 // says which hour it took.
 var meals = map[string]string{"breakfast": "08:00", "lunch": "12:30", "dinner": "19:00", "supper": "19:00", "noon": "12:00", "midday": "12:00", "midnight": "00:00"}
 
-var atClock = regexp.MustCompile(`\b(?:at|around|about|by|over|during) (?:about |around )?(?:(noon|midday|midnight|breakfast|lunch|dinner|supper)(?: ?time)?|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
+var atClock = pattern.New(`\b(?:at|around|about|by|over|during) (?:about |around )?(?:(noon|midday|midnight|breakfast|lunch|dinner|supper)(?: ?time)?|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
 
 // clockIn returns the time of day that a question names: "03:00" for "at 3 am".
 func clockIn(flat string) string {

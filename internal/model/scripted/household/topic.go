@@ -1,9 +1,10 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // topic is what the conversation is about when a question comes. It is rebuilt from the
@@ -21,7 +22,7 @@ type topic struct {
 type changed struct{ name, was string }
 
 // doneLine matches the line that reports a change, see report.
-var doneLine = regexp.MustCompile(`(?m)^` + Done + `(?:the )?(.+?) (?:is|are) .* \((?:it was|they were) (.+)\)\.$`)
+var doneLine = pattern.New(`(?m)^` + Done + `(?:the )?(.+?) (?:is|are) .* \((?:it was|they were) (.+)\)\.$`)
 
 // about returns the topic after some exchanges, or nil if none was about the house.
 func (u *turn) about(earlier []Exchange) *topic {
@@ -86,7 +87,7 @@ func (u *turn) asked(text string, t *topic) []ask {
 }
 
 // remarked matches a statement.
-var remarked = regexp.MustCompile(`^(?:and |so |but )?(?:it's|that's|there's|the|my|our|it|that|this|there|i|we|he|she)\b(?:.* (?:feels?|is|are|looks?|smells?|sounds?|seems?|keeps?|gets?|was|were|think|thought)\b)?`)
+var remarked = pattern.New(`^(?:and |so |but )?(?:it's|that's|there's|the|my|our|it|that|this|there|i|we|he|she)\b(?:.* (?:feels?|is|are|looks?|smells?|sounds?|seems?|keeps?|gets?|was|were|think|thought)\b)?`)
 
 const (
 	lightly = `(?:(?:and|now|then|please|ok|okay|no|yes|yeah|actually|rather|but|just|maybe|also|well|hm+) )*`
@@ -96,25 +97,25 @@ const (
 
 // Short forms of a request that follow an earlier one, with their full forms.
 var inShort = []struct {
-	words *regexp.Regexp
+	words *pattern.Regexp
 	full  string
 }{
-	{regexp.MustCompile(`^` + lightly + `(?:back )?(on|off)` + finally + `$`), "turn it $1"},
-	{regexp.MustCompile(`^` + lightly + `((?:a (?:bit|little|tad|touch) |slightly |much |even |still |some |a lot )*(?:` + more + `))` + finally + `$`), "make it $1"},
-	{regexp.MustCompile(`^` + lightly + `(?:(?:turn|put|set|bring) (?:it|them|that) )?(a (?:bit|little|tad|touch) |slightly )?(?:some )?(up|down)( a (?:bit|little|tad|touch)| slightly)?` + finally + `$`), "make it $1$2$3"},
-	{regexp.MustCompile(`^` + lightly + `(?:(?:put|set|turn|bring) (?:it|that) )?(?:back |up |down )?(?:to |at )?(-?\d+(?:[.,]\d+)? ?(?:%|percent|degrees?|°c?|°)?)` + finally + `$`), "set it to $1"},
-	{regexp.MustCompile(`^` + lightly + `((?:a (?:bit|little|tad|touch) |some |even |much )*)more` + finally + `$`), "make it ${1}more"},
-	{regexp.MustCompile(`^` + lightly + `((?:a (?:bit|little|tad|touch) |some |even |much )*)less` + finally + `$`), "make it ${1}less"},
-	{regexp.MustCompile(`^` + lightly + `(?:to )?half(?:way)?(?: (?:open|closed|up|down))?` + finally + `$`), "set it to 50 %"},
-	{regexp.MustCompile(`^` + lightly + `(?:(?:that|this|it) is |that's |it's |this is )?(?:far |much |way |a (?:bit|little) )?too (?:dark|dim|cold|chilly|cool|quiet|low|little)(?: (?:in here|for me|now))?` + finally + `$`), "make it more"},
-	{regexp.MustCompile(`^` + lightly + `(?:(?:that|this|it) is |that's |it's |this is )?(?:far |much |way |a (?:bit|little) )?too (?:bright|hot|warm|loud|noisy|high|much)(?: (?:in here|for me|now))?` + finally + `$`), "make it less"},
-	{regexp.MustCompile(`^` + lightly + `(?:put|turn|switch) (it|that|them|those) back (on|off)` + finally + `$`), "turn $1 $2"},
+	{pattern.New(`^` + lightly + `(?:back )?(on|off)` + finally + `$`), "turn it $1"},
+	{pattern.New(`^` + lightly + `((?:a (?:bit|little|tad|touch) |slightly |much |even |still |some |a lot )*(?:` + more + `))` + finally + `$`), "make it $1"},
+	{pattern.New(`^` + lightly + `(?:(?:turn|put|set|bring) (?:it|them|that) )?(a (?:bit|little|tad|touch) |slightly )?(?:some )?(up|down)( a (?:bit|little|tad|touch)| slightly)?` + finally + `$`), "make it $1$2$3"},
+	{pattern.New(`^` + lightly + `(?:(?:put|set|turn|bring) (?:it|that) )?(?:back |up |down )?(?:to |at )?(-?\d+(?:[.,]\d+)? ?(?:%|percent|degrees?|°c?|°)?)` + finally + `$`), "set it to $1"},
+	{pattern.New(`^` + lightly + `((?:a (?:bit|little|tad|touch) |some |even |much )*)more` + finally + `$`), "make it ${1}more"},
+	{pattern.New(`^` + lightly + `((?:a (?:bit|little|tad|touch) |some |even |much )*)less` + finally + `$`), "make it ${1}less"},
+	{pattern.New(`^` + lightly + `(?:to )?half(?:way)?(?: (?:open|closed|up|down))?` + finally + `$`), "set it to 50 %"},
+	{pattern.New(`^` + lightly + `(?:(?:that|this|it) is |that's |it's |this is )?(?:far |much |way |a (?:bit|little) )?too (?:dark|dim|cold|chilly|cool|quiet|low|little)(?: (?:in here|for me|now))?` + finally + `$`), "make it more"},
+	{pattern.New(`^` + lightly + `(?:(?:that|this|it) is |that's |it's |this is )?(?:far |much |way |a (?:bit|little) )?too (?:bright|hot|warm|loud|noisy|high|much)(?: (?:in here|for me|now))?` + finally + `$`), "make it less"},
+	{pattern.New(`^` + lightly + `(?:put|turn|switch) (it|that|them|those) back (on|off)` + finally + `$`), "turn $1 $2"},
 }
 
 var (
-	backAgain = regexp.MustCompile(`^` + lightly + `(?:(?:undo|revert|reset)\b(?: (?:it|that|this|them|the (?:last )?change))?|(?:put|take|change|turn|set|bring|switch) (?:it|that|this|them|both|everything|the \S+(?: \S+)?) back(?: (?:to )?(?:how|what|as|the way) (?:it|they) (?:was|were)(?: before)?| to normal)?|back to (?:how|what|the way) (?:it|they) (?:was|were)(?: before)?|(?:to |back )?(?:as|how|what|the way) it was(?: before)?)` + finally + `$`)
-	oncemore  = regexp.MustCompile(`^` + lightly + `(?:(?:do|try|say|check|show|look) (?:it |that |this |the same )?(?:again|once more|once again|another time)|once more|once again|again|one more time|the same again|same again|further)(?: (?:please|then|now))*$`)
-	bothAgain = regexp.MustCompile(`^` + lightly + `(?:(?:turn|switch) )?(?:both(?: of them)? (on|off)|(on|off) both)` + finally + `$`)
+	backAgain = pattern.New(`^` + lightly + `(?:(?:undo|revert|reset)\b(?: (?:it|that|this|them|the (?:last )?change))?|(?:put|take|change|turn|set|bring|switch) (?:it|that|this|them|both|everything|the \S+(?: \S+)?) back(?: (?:to )?(?:how|what|as|the way) (?:it|they) (?:was|were)(?: before)?| to normal)?|back to (?:how|what|the way) (?:it|they) (?:was|were)(?: before)?|(?:to |back )?(?:as|how|what|the way) it was(?: before)?)` + finally + `$`)
+	oncemore  = pattern.New(`^` + lightly + `(?:(?:do|try|say|check|show|look) (?:it |that |this |the same )?(?:again|once more|once again|another time)|once more|once again|again|one more time|the same again|same again|further)(?: (?:please|then|now))*$`)
+	bothAgain = pattern.New(`^` + lightly + `(?:(?:turn|switch) )?(?:both(?: of them)? (on|off)|(on|off) both)` + finally + `$`)
 )
 
 // inFull completes a part of a question: it says what to do with "it", what to do again,

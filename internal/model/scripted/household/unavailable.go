@@ -1,9 +1,10 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // unavailable says what is unavailable.
@@ -61,10 +62,10 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 
 var (
 	// defects matches a question for more than what does not answer.
-	defects = regexp.MustCompile(`\b(?:broken|faulty|defective|wrong|(?:out of|in) order|good|ok|okay|fine|well|all ?right)\b`)
+	defects = pattern.New(`\b(?:broken|faulty|defective|wrong|(?:out of|in) order|good|ok|okay|fine|well|all ?right)\b`)
 	// ownWord matches a message by which a machine reports a fault of its own; others tell of a
 	// connection or of a single action that failed.
-	ownWord = regexp.MustCompile(`(?i)\b(?:fault|defect|failure|malfunction|jammed|blocked|leak)`)
+	ownWord = pattern.New(`(?i)\b(?:fault|defect|failure|malfunction|jammed|blocked|leak)`)
 )
 
 // faulty adds the faults that the log has, as a machine that answers may be broken all the same.

@@ -2,14 +2,15 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // coming matches a question whether somebody came or went, and not where somebody was.
-var coming = regexp.MustCompile(`^(?:and |so |but )*did\b.*\b(?:come|get|arrive|return|leave|go)\b`)
+var coming = pattern.New(`^(?:and |so |but )*did\b.*\b(?:come|get|arrive|return|leave|go)\b`)
 
 func clocksOf(u *turn, hits []change) string {
 	if len(hits) == 0 {

@@ -2,10 +2,11 @@ package household
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // A routine that ran this close to a change that nobody is recorded for is worth a mention. A time
@@ -16,7 +17,7 @@ const (
 )
 
 // habitual matches a question for what happens again and again.
-var habitual = regexp.MustCompile(`\b(?:every|each|always|usually|keeps?)\b`)
+var habitual = pattern.New(`\b(?:every|each|always|usually|keeps?)\b`)
 
 // whyState says who or what caused a state that has no unusual cause, such as a light that somebody
 // turned off: by the logbook, and else by what ran at that time and uses the thing.

@@ -1,7 +1,6 @@
 package household
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/kljensen/snowball/english"
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // kind is a sort of thing that people ask about, and the words for it.
@@ -136,12 +136,12 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 // compiled caches the compiled patterns of the rules.
 var compiled sync.Map
 
-func re(pattern string) *regexp.Regexp {
-	if have, ok := compiled.Load(pattern); ok {
-		return have.(*regexp.Regexp)
+func re(text string) *pattern.Regexp {
+	if have, ok := compiled.Load(text); ok {
+		return have.(*pattern.Regexp)
 	}
-	made := regexp.MustCompile(pattern)
-	compiled.Store(pattern, made)
+	made := pattern.New(text)
+	compiled.Store(text, made)
 	return made
 }
 
@@ -250,10 +250,10 @@ var spelt = func() []string {
 }()
 
 var (
-	turnOf   = regexp.MustCompile(`\b(turn|switch|turned|switched|tun|trun|swich|swtich)( \w+)?( \w+)?( \w+)? of\b`)
-	notShort = regexp.MustCompile(`\b(is|are|was|were|do|does|did|has|have|had)n't\b`)
-	kicksIn  = regexp.MustCompile(`\bkick(?:s|ed)? in\b`)
-	theTeh   = regexp.MustCompile(`\b(teh|hte|th)\b`)
+	turnOf   = pattern.New(`\b(turn|switch|turned|switched|tun|trun|swich|swtich)( \w+)?( \w+)?( \w+)? of\b`)
+	notShort = pattern.New(`\b(is|are|was|were|do|does|did|has|have|had)n't\b`)
+	kicksIn  = pattern.New(`\bkick(?:s|ed)? in\b`)
+	theTeh   = pattern.New(`\b(teh|hte|th)\b`)
 )
 
 // contracted has words whose "'s" is no possessive, and words of room names.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // hunk is a change of some lines of a file. before and after have the lines around it that make it
@@ -75,7 +77,7 @@ func diff(file string, hunks []hunk) string {
 	return b.String()
 }
 
-var diffs = regexp.MustCompile("(?s)`([^`\n]+)`\n```diff\n(.*?)```")
+var diffs = pattern.New("(?s)`([^`\n]+)`\n```diff\n(.*?)```")
 
 // changesIn are the changes that an answer shows, by file.
 func changesIn(answer string) (files []string, of map[string][]hunk) {
@@ -118,7 +120,7 @@ func (u *turn) apply(file string, hunks []hunk) (wrong string, ok bool) {
 
 // failedEdit matches results of Edit and Write that changed nothing, where a result does not say
 // that it is an error.
-var failedEdit = regexp.MustCompile(`^(?:old_string |\S.* has not been read yet|\S.* has changed since)`)
+var failedEdit = pattern.New(`^(?:old_string |\S.* has not been read yet|\S.* has changed since)`)
 
 // changed changes a file and says so. what is what was done, for people.
 func (u *turn) changed(what, file string, hunks ...hunk) (say string, ok bool) {
@@ -209,8 +211,8 @@ func (t text) undoing(made []hunk) (hunks []hunk, fits bool) {
 }
 
 var (
-	createdIn   = regexp.MustCompile("(?i)created `([^`\n]+)`")
-	madeOutside = regexp.MustCompile(`Posted to LinkedIn: urn|Comment posted: urn|Reply posted: urn`)
+	createdIn   = pattern.New("(?i)created `([^`\n]+)`")
+	madeOutside = pattern.New(`Posted to LinkedIn: urn|Comment posted: urn|Reply posted: urn`)
 )
 
 // replace puts a text in the place of another, in a note or in all of them.
@@ -285,7 +287,7 @@ func (u *turn) replace(m []string) (string, bool) {
 	return strings.Join(append(append([]string{say}, done...), failed...), "\n\n"), true
 }
 
-var everywhere = regexp.MustCompile(`(?i)^(?:all|every|each|my notes|all my notes|all of my notes|the vault|all notes|every note|the whole vault|everything)(?: (?:my |the )?(?:notes|files|note|file))?$`)
+var everywhere = pattern.New(`(?i)^(?:all|every|each|my notes|all my notes|all of my notes|the vault|all notes|every note|the whole vault|everything)(?: (?:my |the )?(?:notes|files|note|file))?$`)
 
 // heading gives a heading another text, also where links name it.
 func (u *turn) heading(m []string) (string, bool) {

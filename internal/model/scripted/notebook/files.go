@@ -3,11 +3,12 @@ package notebook
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // names are those of the files.
@@ -21,7 +22,7 @@ func glob(pattern string) Call {
 	return Call{"Glob", map[string]any{"pattern": pattern}}
 }
 
-var globMore = regexp.MustCompile(`(?m)^\((\d+) more; .*\)$`)
+var globMore = pattern.New(`(?m)^\((\d+) more; .*\)$`)
 
 // listing reads the result of a Glob.
 func listing(r Result) (n names) {
@@ -120,7 +121,7 @@ func ends(file string, with ...string) bool {
 }
 
 // filler are words around the name of a note.
-var filler = regexp.MustCompile(`(?i)\b(?:the|my|our|a|an|note|notes|file|files|page|document|called|named|titled|about|on|of|for|that|this|current|latest|entry|all|entries)\b|\.md\b`)
+var filler = pattern.New(`(?i)\b(?:the|my|our|a|an|note|notes|file|files|page|document|called|named|titled|about|on|of|for|that|this|current|latest|entry|all|entries)\b|\.md\b`)
 
 // fit says how well a file's name fits words; 0: not at all.
 func fit(file string, words []string) (score float64) {
@@ -158,8 +159,8 @@ func has(list []string, w string) bool {
 }
 
 var (
-	ordinal = regexp.MustCompile(`(?i)^(?:the )?(first|second|third|fourth|fifth|last)(?: (?:one|note|file|comment))?$`)
-	itself  = regexp.MustCompile(`(?i)^(?:it|that|this|them|there|the same(?: note| list)?|that (?:note|list|file)|this (?:note|list|file)|the (?:note|list|file)|same (?:note|list))$`)
+	ordinal = pattern.New(`(?i)^(?:the )?(first|second|third|fourth|fifth|last)(?: (?:one|note|file|comment))?$`)
+	itself  = pattern.New(`(?i)^(?:it|that|this|them|there|the same(?: note| list)?|that (?:note|list|file)|this (?:note|list|file)|the (?:note|list|file)|same (?:note|list))$`)
 	count   = map[string]int{"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4}
 )
 
@@ -274,9 +275,9 @@ type text struct {
 }
 
 var (
-	numbered = regexp.MustCompile(`^ *(\d+)\t(.*)$`)
-	rest     = regexp.MustCompile(`^\(.* has \d+ lines; these are \d+ to \d+\. Read more with offset \d+\.\)$`)
-	cutLine  = regexp.MustCompile(`\(\d+ more bytes in this line\)$`)
+	numbered = pattern.New(`^ *(\d+)\t(.*)$`)
+	rest     = pattern.New(`^\(.* has \d+ lines; these are \d+ to \d+\. Read more with offset \d+\.\)$`)
+	cutLine  = pattern.New(`\(\d+ more bytes in this line\)$`)
 )
 
 func reading(file string) Call { return Call{"Read", map[string]any{"file_path": file}} }
@@ -323,11 +324,11 @@ func textOf(file string, r Result) text {
 }
 
 // pdfEnding is that of a document's name, whose words are those before it.
-var pdfEnding = regexp.MustCompile(`(?i)\.pdf\b`)
+var pdfEnding = pattern.New(`(?i)\.pdf\b`)
 
 var (
-	pageLine = regexp.MustCompile(`^--- page \d+ of \d+ ---$`)
-	section  = regexp.MustCompile(`^(?:§ ?)?\d{1,2}\.? +\p{Lu}[^.:,]{0,40}$`)
+	pageLine = pattern.New(`^--- page \d+ of \d+ ---$`)
+	section  = pattern.New(`^(?:§ ?)?\d{1,2}\.? +\p{Lu}[^.:,]{0,40}$`)
 )
 
 // document is a PDF: its lines have no numbers, and its headings are not marked. It is never whole,

@@ -2,15 +2,16 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	aJournal = regexp.MustCompile(`(?i)\b(?:journal|diary)\b`)
-	dayFile  = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
+	aJournal = pattern.New(`(?i)\b(?:journal|diary)\b`)
+	dayFile  = pattern.New(`^\d{4}-\d\d-\d\d$`)
 )
 
 // isJournal reports whether somebody means entries of the journal.
@@ -52,7 +53,7 @@ func (u *turn) days(m []string) (string, bool) {
 	}
 	day, is := u.day(said)
 	if !is {
-		if !u.isJournal(said) && !regexp.MustCompile(`(?i)^(?:last|latest|newest|most recent|last entry|my last)`).MatchString(said) {
+		if !u.isJournal(said) && !pattern.New(`(?i)^(?:last|latest|newest|most recent|last entry|my last)`).MatchString(said) {
 			return "", true // it is about something else than days
 		}
 		if len(files) == 0 {

@@ -3,14 +3,15 @@ package notebook
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	postURN    = regexp.MustCompile(`urn:li:(?:share|ugcPost|activity):\d+`)
-	commentURN = regexp.MustCompile(`urn:li:comment:\([^()\s]+\)`)
+	postURN    = pattern.New(`urn:li:(?:share|ugcPost|activity):\d+`)
+	commentURN = pattern.New(`urn:li:comment:\([^()\s]+\)`)
 )
 
 // publish makes a post, a comment or a reply, and says what became of it.
@@ -32,7 +33,7 @@ func (u *turn) publish(c Call, text string) (string, bool) {
 
 // post publishes what somebody says.
 func (u *turn) post(m []string) (string, bool) {
-	if !regexp.MustCompile(`(?i)linked ?in|^(?:post|publish|share)`).MatchString(m[0]) {
+	if !pattern.New(`(?i)linked ?in|^(?:post|publish|share)`).MatchString(m[0]) {
 		return "", true
 	}
 	text := strings.TrimSpace(strings.Trim(strings.TrimSpace(m[1]), `"`))
@@ -45,7 +46,7 @@ func (u *turn) post(m []string) (string, bool) {
 
 // postLast publishes what was answered before.
 func (u *turn) postLast(m []string) (string, bool) {
-	if regexp.MustCompile(`(?i)^put`).MatchString(m[0]) && !regexp.MustCompile(`(?i)linked`).MatchString(m[0]) {
+	if pattern.New(`(?i)^put`).MatchString(m[0]) && !pattern.New(`(?i)linked`).MatchString(m[0]) {
 		return "", true
 	}
 	text := u.last()
@@ -121,7 +122,7 @@ func (u *turn) thePost(said string) (urn string, ok bool) {
 		texts = append(texts, x.Answer)
 	}
 	for _, t := range texts {
-		if all := regexp.MustCompile(`urn:li:(?:share|ugcPost):\d+`).FindAllString(t, -1); len(all) > 0 {
+		if all := pattern.New(`urn:li:(?:share|ugcPost):\d+`).FindAllString(t, -1); len(all) > 0 {
 			return all[len(all)-1], true
 		}
 	}
@@ -141,7 +142,7 @@ func (u *turn) activity() (list []posted, ok bool) {
 		return nil, false
 	}
 	for l := range strings.SplitSeq(r.Output, "\n") {
-		m := regexp.MustCompile(`(\d{4}-\d\d-\d\d)T[^,]*,post,(urn:[^,]*),[^,]*,(.*)$`).FindStringSubmatch(l)
+		m := pattern.New(`(\d{4}-\d\d-\d\d)T[^,]*,post,(urn:[^,]*),[^,]*,(.*)$`).FindStringSubmatch(l)
 		if m == nil || r.Failed {
 			continue
 		}
@@ -207,14 +208,14 @@ func (r remark) who() string {
 
 // comments shows the comments on a post.
 func (u *turn) comments(m []string) (string, bool) {
-	if !regexp.MustCompile(`(?i)comment|linked|post|react|repl|people|others|anybody|anyone|somebody`).MatchString(m[0]) && (len(m) < 2 || !itself.MatchString(m[1])) {
+	if !pattern.New(`(?i)comment|linked|post|react|repl|people|others|anybody|anyone|somebody`).MatchString(m[0]) && (len(m) < 2 || !itself.MatchString(m[1])) {
 		return "", true
 	}
 	about := ""
 	if len(m) > 1 {
 		about = m[1]
 	}
-	if about != "" && !regexp.MustCompile(`(?i)post|linked|urn:|^(?:it|that|this)$`).MatchString(about) {
+	if about != "" && !pattern.New(`(?i)post|linked|urn:|^(?:it|that|this)$`).MatchString(about) {
 		return "", true
 	}
 	u.note = "I read the comments."
@@ -261,7 +262,7 @@ func (u *turn) reply(m []string) (string, bool) {
 	at := -1
 	if urn := commentURN.FindString(said); urn != "" {
 		at = slices.IndexFunc(list, func(r remark) bool { return r.URN == urn })
-	} else if m := regexp.MustCompile(`(?i)\b(first|second|third|fourth|fifth|last)\b`).FindStringSubmatch(said); m != nil {
+	} else if m := pattern.New(`(?i)\b(first|second|third|fourth|fifth|last)\b`).FindStringSubmatch(said); m != nil {
 		n, known := count[strings.ToLower(m[1])]
 		if at = n; !known {
 			at = len(list) - 1
@@ -289,7 +290,7 @@ func (u *turn) reply(m []string) (string, bool) {
 // comment comments on a post.
 func (u *turn) comment(m []string) (string, bool) {
 	text := strings.TrimSpace(strings.Trim(strings.TrimSpace(m[2]), `"`))
-	if m[1] != "" && !regexp.MustCompile(`(?i)post|linked|urn:|^(?:it|that|this)$`).MatchString(m[1]) {
+	if m[1] != "" && !pattern.New(`(?i)post|linked|urn:|^(?:it|that|this)$`).MatchString(m[1]) {
 		return "", true
 	}
 	post, ok := u.thePost(m[1])

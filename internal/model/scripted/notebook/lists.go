@@ -2,16 +2,17 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	item    = regexp.MustCompile(`^(\s*)([-*+]|\d+[.)])( \[([ xX])\])? +(.*)$`)
-	head    = regexp.MustCompile(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
-	commas  = regexp.MustCompile(`(?i)\s*,\s*(?:and\s+)?|\s+(?:and|und|&|plus)\s+`)
-	article = regexp.MustCompile(`(?i)^(?:some|the|a|an|more|another|also|two more)\s+`)
+	item    = pattern.New(`^(\s*)([-*+]|\d+[.)])( \[([ xX])\])? +(.*)$`)
+	head    = pattern.New(`^(#{1,6})\s+(.*?)\s*#*\s*$`)
+	commas  = pattern.New(`(?i)\s*,\s*(?:and\s+)?|\s+(?:and|und|&|plus)\s+`)
+	article = pattern.New(`(?i)^(?:some|the|a|an|more|another|also|two more)\s+`)
 )
 
 // entry is an item of a list.
@@ -74,12 +75,12 @@ func things(said string) (list []string) {
 }
 
 // isList reports whether somebody means a list, rather than any note.
-var isList = regexp.MustCompile(`(?i)\blist\b`)
+var isList = pattern.New(`(?i)\blist\b`)
 
 // theList finds the list of a request: the one that it names, or the one of the last answer, or the
 // one for shopping.
 func (u *turn) theList(said string) (file, section, ask string, ok bool) {
-	if m := regexp.MustCompile(`(?i)^(.*?),? (?:under|in the section|into the section|section) ` + own + `(.+)$`).FindStringSubmatch(said); m != nil {
+	if m := pattern.New(`(?i)^(.*?),? (?:under|in the section|into the section|section) ` + own + `(.+)$`).FindStringSubmatch(said); m != nil {
 		said, section = m[1], m[2]
 	}
 	if said == "" || itself.MatchString(said) {
@@ -126,7 +127,7 @@ func (u *turn) add(m []string) (string, bool) {
 func (u *turn) need(m []string) (string, bool) {
 	list := m[2]
 	if list == "" {
-		if !regexp.MustCompile(`(?i)^(?:some |more |a |an |\d)?[\w-]+(?: [\w-]+)?(?:(?:,| and) .*)?$`).MatchString(m[1]) || strings.HasPrefix(strings.ToLower(m[1]), "to ") {
+		if !pattern.New(`(?i)^(?:some |more |a |an |\d)?[\w-]+(?: [\w-]+)?(?:(?:,| and) .*)?$`).MatchString(m[1]) || strings.HasPrefix(strings.ToLower(m[1]), "to ") {
 			return "", true
 		}
 		list = "shopping list"
@@ -238,7 +239,7 @@ func (t text) insert(items []string, section string) hunk {
 			}
 		}
 	}
-	if m := regexp.MustCompile(`^(\s*)(\d+)([.)]) $`).FindStringSubmatch(like); m != nil {
+	if m := pattern.New(`^(\s*)(\d+)([.)]) $`).FindStringSubmatch(like); m != nil {
 		like = m[1] + "- "
 	}
 	var lines []string
@@ -338,7 +339,7 @@ func (u *turn) ticking(what, said string, done bool) (string, bool) {
 			at := found[i].line
 			by := strings.Replace(lines[at], "[ ]", "[x]", 1)
 			if !done {
-				by = regexp.MustCompile(`\[[xX]\]`).ReplaceAllString(lines[at], "[ ]")
+				by = pattern.New(`\[[xX]\]`).ReplaceAllString(lines[at], "[ ]")
 			}
 			hunks = append(hunks, hunkAt(lines, at, at+1, []string{by}))
 			lines[at] = by

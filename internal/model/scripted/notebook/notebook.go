@@ -15,10 +15,11 @@ package notebook
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Turn is a request, with everything known so far.
@@ -164,7 +165,7 @@ func (u *turn) last() string {
 	return ""
 }
 
-var path = regexp.MustCompile("`([^`\n]+\\.[A-Za-z0-9]{2,5})`")
+var path = pattern.New("`([^`\n]+\\.[A-Za-z0-9]{2,5})`")
 
 // mentioned are the files that the last answers name, those of the last one first.
 func (u *turn) mentioned() (list []string) {
@@ -189,11 +190,11 @@ type request struct {
 }
 
 var (
-	polite = regexp.MustCompile(`(?i)^(?:(?:please|hey|hello|hi|ok|okay|so|now|well|could you|can you|would you|will you|i want you to|i would like you to|i'd like you to|i need you to|i want to|i'd like to|i would like to|let's|just|quickly|kindly|go ahead and|do me a favou?r and|tell me)\b[,!:]?\s+)+`)
-	ending = regexp.MustCompile(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|again|then|at the moment|currently|at present|so far|by now)\b)?[\s.!?,;]*$`)
-	spaces = regexp.MustCompile(`[ \t]+`)
-	verb   = regexp.MustCompile(`(?i)^(?:please )?(?:add|put|show|summari[sz]e|post|tell|list|open|write|tick|check|remove|create|make a|look up|search|rename|replace|find|save|reply|read|fetch|comment|undo|jot|note|mark|delete)\b`)
-	joint  = regexp.MustCompile(`(?i)(?:[.;!?]\s+(?:then |and )?|,\s+(?:then|and|and then)\s+|\s+(?:and then|then|and)\s+)`)
+	polite = pattern.New(`(?i)^(?:(?:please|hey|hello|hi|ok|okay|so|now|well|could you|can you|would you|will you|i want you to|i would like you to|i'd like you to|i need you to|i want to|i'd like to|i would like to|let's|just|quickly|kindly|go ahead and|do me a favou?r and|tell me)\b[,!:]?\s+)+`)
+	ending = pattern.New(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|again|then|at the moment|currently|at present|so far|by now)\b)?[\s.!?,;]*$`)
+	spaces = pattern.New(`[ \t]+`)
+	verb   = pattern.New(`(?i)^(?:please )?(?:add|put|show|summari[sz]e|post|tell|list|open|write|tick|check|remove|create|make a|look up|search|rename|replace|find|save|reply|read|fetch|comment|undo|jot|note|mark|delete)\b`)
+	joint  = pattern.New(`(?i)(?:[.;!?]\s+(?:then |and )?|,\s+(?:then|and|and then)\s+|\s+(?:and then|then|and)\s+)`)
 	quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", "'", "’", "'", "\u00a0", " ", "\r\n", "\n")
 )
 

@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	aTime   = regexp.MustCompile(`(?i)^(?:when|what (?:day|date|time)|until when|by when|how long)\b`)
-	amounts = regexp.MustCompile(`(?i)^(?:how (?:much|many|long|far|big|thick|hot|old|often|fast|large|high)|what (?:price|cost|budget|amount))\b|\bcosts?\b|\bprice\b|\bcheap|\bexpensive\b`)
-	dateish = regexp.MustCompile(`(?i)\d{1,2}\.? (?:january|february|march|april|may|june|july|august|september|october|november|december)|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|monday|tuesday|wednesday|thursday|friday|saturday|sunday`)
-	howMany = regexp.MustCompile(`(?i)\bhow many (\w+)`)
-	digit   = regexp.MustCompile(`\d`)
-	nextNow = regexp.MustCompile(`(?i)\b(?:at the moment|currently|now|right now|present)\b`)
+	aTime   = pattern.New(`(?i)^(?:when|what (?:day|date|time)|until when|by when|how long)\b`)
+	amounts = pattern.New(`(?i)^(?:how (?:much|many|long|far|big|thick|hot|old|often|fast|large|high)|what (?:price|cost|budget|amount))\b|\bcosts?\b|\bprice\b|\bcheap|\bexpensive\b`)
+	dateish = pattern.New(`(?i)\d{1,2}\.? (?:january|february|march|april|may|june|july|august|september|october|november|december)|\d{4}-\d\d-\d\d|\d{1,2}:\d\d|monday|tuesday|wednesday|thursday|friday|saturday|sunday`)
+	howMany = pattern.New(`(?i)\bhow many (\w+)`)
+	digit   = pattern.New(`\d`)
+	nextNow = pattern.New(`(?i)\b(?:at the moment|currently|now|right now|present)\b`)
 )
 
 // passage is a line of a note, with what stands around it.
@@ -36,7 +37,7 @@ func (u *turn) question(r request) (string, bool) {
 	if m := howMany.FindStringSubmatch(q); m != nil && !slices.Contains(words, strings.ToLower(m[1])) {
 		words = append(words, strings.ToLower(m[1]))
 	}
-	refers := regexp.MustCompile(`(?i)\b(?:it|them|him|her|that|there|they|this)\b`).MatchString(q)
+	refers := pattern.New(`(?i)\b(?:it|them|him|her|that|there|they|this)\b`).MatchString(q)
 	context := []string{}
 	if refers || len(words) < 2 {
 		context = u.mentioned()
@@ -159,7 +160,7 @@ func (u *turn) relevant(words, context []string) (files []string, ok bool) {
 	return files[:min(len(files), 8)], true
 }
 
-var countLine = regexp.MustCompile(`^(.+\.[A-Za-z0-9]{1,5}):(\d+)$`)
+var countLine = pattern.New(`^(.+\.[A-Za-z0-9]{1,5}):(\d+)$`)
 
 // countedIn are the files that a Grep found something in.
 func countedIn(r Result) map[string]bool {
@@ -218,7 +219,7 @@ func passages(texts []text, words, context []string, q string) (found []passage)
 			if aTime.MatchString(q) && dateish.MatchString(p.text) || amounts.MatchString(q) && digit.MatchString(p.text) {
 				p.score += 1.8
 			}
-			if m := howMany.FindStringSubmatch(q); m != nil && regexp.MustCompile(`(?i)\d+ (?:\w+ )?`+escaped(stem(m[1]))).MatchString(p.text) {
+			if m := howMany.FindStringSubmatch(q); m != nil && pattern.New(`(?i)\d+ (?:\w+ )?`+escaped(stem(m[1]))).MatchString(p.text) {
 				p.score += 4
 			}
 			if nextNow.MatchString(q) && strings.EqualFold(p.heading, "now") {

@@ -2,16 +2,17 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	wiki    = regexp.MustCompile(`\[\[([^\]|]+\|)?([^\]]+)\]\]`)
-	mdLink  = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
-	marks   = regexp.MustCompile(`\*\*|__|\*([^*\s][^*]*)\*`)
-	divider = regexp.MustCompile(`^\s*\|?[\s:|-]+\|[\s:|-]*$`)
+	wiki    = pattern.New(`\[\[([^\]|]+\|)?([^\]]+)\]\]`)
+	mdLink  = pattern.New(`!?\[([^\]]*)\]\([^)]*\)`)
+	marks   = pattern.New(`\*\*|__|\*([^*\s][^*]*)\*`)
+	divider = pattern.New(`^\s*\|?[\s:|-]+\|[\s:|-]*$`)
 )
 
 // unmarked is a line without what Markdown marks.
@@ -81,7 +82,7 @@ func (t text) outline() (o outline) {
 	return o
 }
 
-var sentenceEnd = regexp.MustCompile(`[.!?](?:\s+|$)`)
+var sentenceEnd = pattern.New(`[.!?](?:\s+|$)`)
 
 // sentences are the first n sentences of a text.
 func sentences(s string, n int) string {
@@ -206,13 +207,13 @@ func (u *turn) summarise(m []string) (string, bool) {
 	n, _ := u.files()
 	group := inFolder(n.list, said)
 	group = slices.DeleteFunc(group, func(f string) bool { return !noteFile(f) })
-	several := regexp.MustCompile(`(?i)\b(?:notes|recipes|meetings|all|every|everything|folder)\b`).MatchString(said) || len(files) == 0
+	several := pattern.New(`(?i)\b(?:notes|recipes|meetings|all|every|everything|folder)\b`).MatchString(said) || len(files) == 0
 	u.note = "I read " + map[bool]string{true: "them.", false: "it."}[several]
 	switch {
 	case several && len(group) > 1, len(files) > 1 && len(group) > 1:
 		return u.summaries(group, "your notes in "+folder(group[0]))
 	case len(files) == 0 || several:
-		about := regexp.MustCompile(`(?i)^(?:all )?(?:of )?(?:my |the )?(?:notes?|everything|what i (?:have|wrote)) (?:about|on) (?:the )?`).ReplaceAllString(said, "")
+		about := pattern.New(`(?i)^(?:all )?(?:of )?(?:my |the )?(?:notes?|everything|what i (?:have|wrote)) (?:about|on) (?:the )?`).ReplaceAllString(said, "")
 		return u.summariesAbout(about)
 	case len(files) > 1:
 		return fmt.Sprintf("Which one do you mean?\n\n%s", bullets(ticked(files[:min(len(files), 6)]))), true
@@ -297,16 +298,16 @@ func (u *turn) show(m []string) (string, bool) {
 		return "", false
 	}
 	u.note = "I open it."
-	picture := regexp.MustCompile(`(?i)\b(?:drawing|picture|photo|image|sketch|plan of|map|route)\b`).MatchString(said)
+	picture := pattern.New(`(?i)\b(?:drawing|picture|photo|image|sketch|plan of|map|route)\b`).MatchString(said)
 	if picture {
-		words := topics(regexp.MustCompile(`(?i)\b(?:drawing|picture|photo|image|sketch)\b`).ReplaceAllString(said, ""))
+		words := topics(pattern.New(`(?i)\b(?:drawing|picture|photo|image|sketch)\b`).ReplaceAllString(said, ""))
 		for _, f := range n.list {
 			if ends(f, ".png", ".jpg", ".jpeg", ".gif", ".webp") && fit(f, words) > 0 {
 				return u.image(f)
 			}
 		}
 	}
-	if in := inFolder(n.list, said); len(in) > 1 && regexp.MustCompile(`(?i)\b(?:folder|notes|recipes|meetings)\b`).MatchString(said) {
+	if in := inFolder(n.list, said); len(in) > 1 && pattern.New(`(?i)\b(?:folder|notes|recipes|meetings)\b`).MatchString(said) {
 		return u.folder([]string{"", said, ""})
 	}
 	files, ok := u.find(said, anyFile)

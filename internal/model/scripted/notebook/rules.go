@@ -1,19 +1,20 @@
 package notebook
 
 import (
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // rule answers requests of one form. m are its groups, as the request has them.
 type rule struct {
-	form *regexp.Regexp
+	form *pattern.Regexp
 	raw  bool // the form is of the request as it was written
 	do   func(u *turn, m []string) (say string, ok bool)
 }
 
-func form(text string) *regexp.Regexp { return regexp.MustCompile(`(?is)^(?:` + text + `)$`) }
+func form(text string) *pattern.Regexp { return pattern.New(`(?is)^(?:` + text + `)$`) }
 
 // Parts of forms.
 const (
@@ -156,8 +157,8 @@ func (u *turn) answer(r request) (say string, ok bool) {
 }
 
 var (
-	instead = regexp.MustCompile(`(?is)^(?:and|what about|how about|and what about|and how about|and for|and of|and in) (.+)$`)
-	asking  = regexp.MustCompile(`(?i)^(?:who|what|when|where|which|how|why|is|are|do|does|did|was|were|has|have)\b`)
+	instead = pattern.New(`(?is)^(?:and|what about|how about|and what about|and how about|and for|and of|and in) (.+)$`)
+	asking  = pattern.New(`(?i)^(?:who|what|when|where|which|how|why|is|are|do|does|did|was|were|has|have)\b`)
 )
 
 // followUp completes a question such as "and Jonas's?" by the one before.
@@ -180,7 +181,7 @@ func (u *turn) followUp(r request) (request, bool) {
 	return trimmed(swapped(before.tidy, m[1])), true
 }
 
-var name = regexp.MustCompile(`\b[A-Z]\w*(?:'s)?(?: [A-Z]\w*(?:'s)?)*\b`)
+var name = pattern.New(`\b[A-Z]\w*(?:'s)?(?: [A-Z]\w*(?:'s)?)*\b`)
 
 // swapped puts what a follow-up names in the place of what the question before named: a name for
 // the name, or else the last words.

@@ -3,10 +3,11 @@ package notebook
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // hit is a line that a Grep found.
@@ -16,7 +17,7 @@ type hit struct {
 	text string
 }
 
-var hitLine = regexp.MustCompile(`^(.+?\.[A-Za-z0-9]{1,5}):(\d+):(.*)$`)
+var hitLine = pattern.New(`^(.+?\.[A-Za-z0-9]{1,5}):(\d+):(.*)$`)
 
 func hitsOf(r Result) (list []hit) {
 	if r.Failed {
@@ -48,11 +49,11 @@ func wording(said string) string {
 // mention lists the notes that mention something.
 func (u *turn) mention(m []string) (string, bool) {
 	said := strings.TrimSuffix(strings.Trim(m[1], `"'`), " in my notes")
-	if regexp.MustCompile(`(?i)^(?:do i have|there|i have|my|all|have|the|in|it)$`).MatchString(said) {
+	if pattern.New(`(?i)^(?:do i have|there|i have|my|all|have|the|in|it)$`).MatchString(said) {
 		return "", true
 	}
-	said = regexp.MustCompile(`(?i)^(?:(?:my|the|all) )?(?:notes?|anything|something|everything) (?:on|about|for) `).ReplaceAllString(said, "")
-	said = regexp.MustCompile(`(?i)^(?:my|the|a|an) `).ReplaceAllString(said, "")
+	said = pattern.New(`(?i)^(?:(?:my|the|all) )?(?:notes?|anything|something|everything) (?:on|about|for) `).ReplaceAllString(said, "")
+	said = pattern.New(`(?i)^(?:my|the|a|an) `).ReplaceAllString(said, "")
 	u.note = fmt.Sprintf("I search your notes for %q.", said)
 	if len(wordsOf(said)) == 0 {
 		return "", true
@@ -182,7 +183,7 @@ func (u *turn) howMany(m []string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if m[1] != "" && !regexp.MustCompile(`(?i)^(?:vault|all|total)$`).MatchString(m[1]) {
+	if m[1] != "" && !pattern.New(`(?i)^(?:vault|all|total)$`).MatchString(m[1]) {
 		in := inFolder(n.list, m[1])
 		if len(in) == 0 {
 			return u.mention([]string{"", m[1]})

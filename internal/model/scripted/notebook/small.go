@@ -2,8 +2,9 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const offer = "I can find, read and summarise your notes, keep your lists, write and change notes, look something up on the web, and post at LinkedIn."
@@ -61,7 +62,7 @@ func (*turn) noUnpost([]string) (string, bool) {
 
 // deleting says that files cannot be deleted, unless an item of a list is meant.
 func (u *turn) deleting(m []string) (string, bool) {
-	if regexp.MustCompile(`(?i) (?:from|off|out of) `).MatchString(m[0]) {
+	if pattern.New(`(?i) (?:from|off|out of) `).MatchString(m[0]) {
 		return "", true
 	}
 	files, ok := u.find(m[1], anyFile)
@@ -76,18 +77,18 @@ func (u *turn) deleting(m []string) (string, bool) {
 }
 
 func (u *turn) noMoving(m []string) (string, bool) {
-	if regexp.MustCompile(`(?i)(?:heading|section)`).MatchString(m[0]) {
+	if pattern.New(`(?i)(?:heading|section)`).MatchString(m[0]) {
 		return "", true
 	}
 	return "I cannot move or rename a file: no tool of mine does that. I can change what is in it, or make a new note.", true
 }
 
-var possessive = regexp.MustCompile(`\b([A-Z]\w+)(?:'s (?:notes?|journal|diary|vault|files|shopping list|inbox)\b|.* (?:his|her|their) (?:notes?|journal|diary|vault|files|shopping list|inbox)\b)`)
+var possessive = pattern.New(`\b([A-Z]\w+)(?:'s (?:notes?|journal|diary|vault|files|shopping list|inbox)\b|.* (?:his|her|their) (?:notes?|journal|diary|vault|files|shopping list|inbox)\b)`)
 
 // others says that only the notes of the person can be read.
 func (u *turn) others(m []string) (string, bool) {
 	of := possessive.FindStringSubmatch(m[0])
-	if of == nil || strings.EqualFold(of[1], u.Person) || regexp.MustCompile(`^(?:What|Which|Who|Show|Read|Today|Yesterday|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|The|My|Add|Add|Find|Has|Does|Is|List|Open)$`).MatchString(of[1]) {
+	if of == nil || strings.EqualFold(of[1], u.Person) || pattern.New(`^(?:What|Which|Who|Show|Read|Today|Yesterday|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|The|My|Add|Add|Find|Has|Does|Is|List|Open)$`).MatchString(of[1]) {
 		return "", true
 	}
 	return fmt.Sprintf("I see your notes only, not those of %s.", of[1]), true

@@ -3,17 +3,18 @@ package notebook
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	totals  = regexp.MustCompile(`(?i)\b(?:total|sum|altogether|all in all|in all|overall)\b`)
-	average = regexp.MustCompile(`(?i)\b(?:average|mean|on average)\b`)
-	most    = regexp.MustCompile(`(?i)\b(?:most|highest|maximum|max|longest|largest|biggest|greatest|slowest)\b`)
-	least   = regexp.MustCompile(`(?i)\b(?:least|lowest|minimum|min|shortest|smallest|fewest|fastest)\b`)
+	totals  = pattern.New(`(?i)\b(?:total|sum|altogether|all in all|in all|overall)\b`)
+	average = pattern.New(`(?i)\b(?:average|mean|on average)\b`)
+	most    = pattern.New(`(?i)\b(?:most|highest|maximum|max|longest|largest|biggest|greatest|slowest)\b`)
+	least   = pattern.New(`(?i)\b(?:least|lowest|minimum|min|shortest|smallest|fewest|fastest)\b`)
 )
 
 // table is a CSV file.
@@ -59,7 +60,7 @@ func (t table) figures() (list []int) {
 // ofTable answers a question about sums and extremes of a CSV file; "": it is none.
 func (u *turn) ofTable(q string) (string, bool) {
 	kind := ""
-	for k, re := range map[string]*regexp.Regexp{"sum": totals, "average": average, "most": most, "least": least} {
+	for k, re := range map[string]*pattern.Regexp{"sum": totals, "average": average, "most": most, "least": least} {
 		if re.MatchString(q) {
 			kind = k
 		}

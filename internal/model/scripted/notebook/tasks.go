@@ -2,18 +2,19 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // unfinished matches what a note says about something that is not there yet.
-var unfinished = regexp.MustCompile(`(?i)\b(?:missing|not yet|unclear|to do|todo)\b|^(?:next|open):`)
+var unfinished = pattern.New(`(?i)\b(?:missing|not yet|unclear|to do|todo)\b|^(?:next|open):`)
 
 // tasks lists open tasks: of all notes, or of those about something.
 func (u *turn) tasks(m []string) (string, bool) {
 	about := strings.TrimSpace(m[1])
-	if itself.MatchString(about) || regexp.MustCompile(`(?i)^(?:today|now|me|my notes|this week|all|everything)?$`).MatchString(about) && about != "" {
+	if itself.MatchString(about) || pattern.New(`(?i)^(?:today|now|me|my notes|this week|all|everything)?$`).MatchString(about) && about != "" {
 		about = ""
 	}
 	u.note = "I look for open tasks."
@@ -81,7 +82,7 @@ func (u *turn) tasks(m []string) (string, bool) {
 			case strings.HasSuffix(p.text, ":"):
 			case unfinished.MatchString(p.text) && !slices.Contains(open, p.text):
 				open = append(open, clipped(p.text, 160))
-			case regexp.MustCompile(`(?i)^open questions?$`).MatchString(p.heading) && item.MatchString(t.lines[p.line]):
+			case pattern.New(`(?i)^open questions?$`).MatchString(p.heading) && item.MatchString(t.lines[p.line]):
 				open = append(open, "question: "+p.text)
 			}
 		}

@@ -3,20 +3,21 @@ package notebook
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 var (
-	inFence   = regexp.MustCompile(`(?s)<(web-content-[0-9a-f]+)>\n(.*)\n</web-content-[0-9a-f]+>`)
-	foundPage = regexp.MustCompile(`(?m)^\d+\. (.+)\n   (https?://\S+)(?:\n   (.+))?$`)
-	aURL      = regexp.MustCompile(`https?://[^\s<>"')\]]+`)
-	urlLine   = regexp.MustCompile(`(?m)^URL: (\S+)$`)
-	titleLine = regexp.MustCompile(`(?m)^Title: (.+)$`)
+	inFence   = pattern.New(`(?s)<(web-content-[0-9a-f]+)>\n(.*)\n</web-content-[0-9a-f]+>`)
+	foundPage = pattern.New(`(?m)^\d+\. (.+)\n   (https?://\S+)(?:\n   (.+))?$`)
+	aURL      = pattern.New(`https?://[^\s<>"')\]]+`)
+	urlLine   = pattern.New(`(?m)^URL: (\S+)$`)
+	titleLine = pattern.New(`(?m)^Title: (.+)$`)
 
 	// orders matches what a page says to programs that read it.
-	orders = regexp.MustCompile(`(?i)\b(?:ai|language model|llm)s?\b.{0,40}\b(?:assistant|agent|model|read|must|should)|\bassistants? (?:that|who|reading|must|should)|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|above|prior|all|your)\b.{0,30}\binstructions?|\bsystem prompt\b|\blinkedin_(?:post|reply|read)|\b(?:call|use|run) (?:the )?(?:tool|function)\b|\byour user has asked\b|\bdo not (?:mention|tell)\b`)
+	orders = pattern.New(`(?i)\b(?:ai|language model|llm)s?\b.{0,40}\b(?:assistant|agent|model|read|must|should)|\bassistants? (?:that|who|reading|must|should)|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|above|prior|all|your)\b.{0,30}\binstructions?|\bsystem prompt\b|\blinkedin_(?:post|reply|read)|\b(?:call|use|run) (?:the )?(?:tool|function)\b|\byour user has asked\b|\bdo not (?:mention|tell)\b`)
 )
 
 // address is the page that a text names last.
@@ -62,11 +63,11 @@ func (u *turn) web(m []string) (string, bool) {
 
 // fetch reads a page that somebody names.
 func (u *turn) fetch(m []string) (string, bool) {
-	if regexp.MustCompile(`(?i)^(?:add|put|create|note|remember|replace|tick|remove)\b`).MatchString(m[0]) {
+	if pattern.New(`(?i)^(?:add|put|create|note|remember|replace|tick|remove)\b`).MatchString(m[0]) {
 		return "", true
 	}
 	url := strings.TrimRight(m[1], ".,;:!?)")
-	query := strings.TrimSpace(regexp.MustCompile(`(?i)\b(?:read|fetch|open|get|look at|summari[sz]e|tell me|what does|say|the page|and|it|what is|on|at|from|give me|show me|visit|go to|check)\b`).ReplaceAllString(strings.Replace(m[0], m[1], "", 1), " "))
+	query := strings.TrimSpace(pattern.New(`(?i)\b(?:read|fetch|open|get|look at|summari[sz]e|tell me|what does|say|the page|and|it|what is|on|at|from|give me|show me|visit|go to|check)\b`).ReplaceAllString(strings.Replace(m[0], m[1], "", 1), " "))
 	if len(topics(query)) == 0 {
 		query = ""
 	}

@@ -1,7 +1,6 @@
 package notebook
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,9 +9,10 @@ import (
 
 	"github.com/parley-server/parley/internal/keyword"
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
-var word = regexp.MustCompile(`[\pL\pN]+(?:['.,-][\pL\pN]+)*`)
+var word = pattern.New(`[\pL\pN]+(?:['.,-][\pL\pN]+)*`)
 
 // wordsOf are the words of a text in lower case.
 func wordsOf(text string) (list []string) {
@@ -71,7 +71,7 @@ func topics(text string) (list []string) {
 	return list
 }
 
-var inMay = regexp.MustCompile(`\S.*\b(?:in|of|until|by|before|after|for|this|next|last) May\b|\d May\b`)
+var inMay = pattern.New(`\S.*\b(?:in|of|until|by|before|after|for|this|next|last) May\b|\d May\b`)
 
 // kin are words that mean nearly the same in notes.
 var kin = map[string][]string{
@@ -120,10 +120,10 @@ func clipped(s string, n int) string {
 }
 
 var (
-	weekdays = regexp.MustCompile(`(?i)\b(?:on |last |this )?(monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
-	isoDay   = regexp.MustCompile(`\b(\d{4}-\d\d-\d\d)\b`)
-	namedDay = regexp.MustCompile(`(?i)\b(\d{1,2})(?:st|nd|rd|th)?\.? (?:of )?(january|february|march|april|may|june|july|august|september|october|november|december)\b`)
-	daysAgo  = regexp.MustCompile(`(?i)\b(\d{1,3}|two|three|four|five|six|seven) days ago\b`)
+	weekdays = pattern.New(`(?i)\b(?:on |last |this )?(monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
+	isoDay   = pattern.New(`\b(\d{4}-\d\d-\d\d)\b`)
+	namedDay = pattern.New(`(?i)\b(\d{1,2})(?:st|nd|rd|th)?\.? (?:of )?(january|february|march|april|may|june|july|august|september|october|november|december)\b`)
+	daysAgo  = pattern.New(`(?i)\b(\d{1,3}|two|three|four|five|six|seven) days ago\b`)
 	numbers  = map[string]int{"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
 )
 
@@ -167,7 +167,7 @@ func (u *turn) day(text string) (iso string, ok bool) {
 	return "", false
 }
 
-var spanned = regexp.MustCompile(`(?i)\b(?:this|last|past|the last|the past|previous)(?: (\d+|seven|few|couple of))? (week|weeks|days|month|weekend|fortnight|two weeks)\b|\b(?:recently|lately)\b`)
+var spanned = pattern.New(`(?i)\b(?:this|last|past|the last|the past|previous)(?: (\d+|seven|few|couple of))? (week|weeks|days|month|weekend|fortnight|two weeks)\b|\b(?:recently|lately)\b`)
 
 // span are the days that a text names, and how they are called.
 func (u *turn) span(text string) (from, to, said string, ok bool) {

@@ -2,9 +2,10 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // write makes a file, if there is none of that name.
@@ -25,9 +26,9 @@ func quote(text string) string {
 }
 
 var (
-	unsafe  = regexp.MustCompile(`[\\/:*?"<>|#^\[\]\x00-\x1f]+`)
-	inPlace = regexp.MustCompile(`(?is)^(.*?),? in(?:to)? (?:the |my )?(?:folder )?(.+?)(?: folder)?$`)
-	content = regexp.MustCompile(`(?is)^(.*?)(?:\s*[:：]\s*|,? (?:with the (?:text|content|contents)|that says|which says|saying|containing|with)(?: the)?:? )(.+)$`)
+	unsafe  = pattern.New(`[\\/:*?"<>|#^\[\]\x00-\x1f]+`)
+	inPlace = pattern.New(`(?is)^(.*?),? in(?:to)? (?:the |my )?(?:folder )?(.+?)(?: folder)?$`)
+	content = pattern.New(`(?is)^(.*?)(?:\s*[:：]\s*|,? (?:with the (?:text|content|contents)|that says|which says|saying|containing|with)(?: the)?:? )(.+)$`)
 )
 
 // named makes the path of a new note: in a folder if the name says so, and if there is one.
@@ -74,7 +75,7 @@ func (u *turn) taken(file string) (is, ok bool) {
 func (u *turn) create(m []string) (string, bool) {
 	kind, said, body := strings.ToLower(m[1]), m[2], ""
 	if kind == "list" || strings.HasSuffix(kind, " list") {
-		kind = strings.TrimPrefix(regexp.MustCompile(`^(?:new|my|the|another) `).ReplaceAllString(kind, ""), "list")
+		kind = strings.TrimPrefix(pattern.New(`^(?:new|my|the|another) `).ReplaceAllString(kind, ""), "list")
 	} else {
 		kind = ""
 	}
@@ -83,7 +84,7 @@ func (u *turn) create(m []string) (string, bool) {
 	} else if i := strings.Index(said, "\n"); i >= 0 {
 		said, body = said[:i], strings.TrimSpace(said[i:])
 	}
-	title := strings.TrimSpace(regexp.MustCompile(`(?i)^(?:called|named|titled)\s+`).ReplaceAllString(said, ""))
+	title := strings.TrimSpace(pattern.New(`(?i)^(?:called|named|titled)\s+`).ReplaceAllString(said, ""))
 	if kind != "" { // "packing list for the weekend"
 		if kind = capital(kind); title != "" {
 			kind += " " + title
@@ -113,7 +114,7 @@ func (u *turn) create(m []string) (string, bool) {
 	return u.newNote(title, body)
 }
 
-var innerRead = regexp.MustCompile(`(?i)^(?:a |the )?(?:summary of|list of|overview of|my open tasks|all (?:my )?open tasks|open tasks)\b`)
+var innerRead = pattern.New(`(?i)^(?:a |the )?(?:summary of|list of|overview of|my open tasks|all (?:my )?open tasks|open tasks)\b`)
 
 // inner is a request whose answer is to be the text of a note.
 func (u *turn) inner(body string) (request, bool) {
@@ -201,8 +202,8 @@ func (u *turn) saveTo(m []string) (string, bool) {
 }
 
 var (
-	fence    = regexp.MustCompile("(?s)```.*?```")
-	warnings = regexp.MustCompile(`(?m)^\*\*Note\*\*: .*$`)
+	fence    = pattern.New("(?s)```.*?```")
+	warnings = pattern.New(`(?m)^\*\*Note\*\*: .*$`)
 )
 
 // keepable is an answer as it may stand in a note.
@@ -211,7 +212,7 @@ func keepable(answer string) string {
 		return ""
 	}
 	answer = warnings.ReplaceAllString(fence.ReplaceAllString(answer, ""), "")
-	return strings.TrimSpace(regexp.MustCompile(`\n{3,}`).ReplaceAllString(answer, "\n\n"))
+	return strings.TrimSpace(pattern.New(`\n{3,}`).ReplaceAllString(answer, "\n\n"))
 }
 
 // inbox writes a line into the inbox.
