@@ -2,12 +2,14 @@ package scripted
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 
@@ -80,8 +82,38 @@ func Names(raw []byte) (list []Name) {
 	return list
 }
 
-// read parses the script. Its error contains every mistake as a [Mistake].
+// recent are the scripts that were read last. A start reads each script three times: to check it, for
+// the names in it, and for the model. A script does not change once it was read.
+var recent struct {
+	sync.Mutex
+	scripts []*reading // at most 8, the newest last
+}
+
+// reading is a script with the text that it is of.
+type reading struct {
+	text   [sha256.Size]byte
+	once   sync.Once
+	script *script
+	wrong  []error
+}
+
+// read returns the script in raw. Its error contains every mistake as a [Mistake].
 func read(raw []byte) (*script, []error) {
+	text := sha256.Sum256(raw)
+	recent.Lock()
+	i := slices.IndexFunc(recent.scripts, func(r *reading) bool { return r.text == text })
+	if i < 0 {
+		recent.scripts = append(recent.scripts[max(0, len(recent.scripts)-7):], &reading{text: text})
+		i = len(recent.scripts) - 1
+	}
+	r := recent.scripts[i]
+	recent.Unlock()
+	r.once.Do(func() { r.script, r.wrong = readAnew(raw) })
+	return r.script, r.wrong
+}
+
+// readAnew is read for a text that is new.
+func readAnew(raw []byte) (*script, []error) {
 	s := &script{}
 	var wrong []Mistake
 	var doc yaml.Node
