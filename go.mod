@@ -44,6 +44,8 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
+require mvdan.cc/sh/v3 v3.14.1
+
 require (
 	github.com/charmbracelet/colorprofile v0.4.3 // indirect
 	github.com/charmbracelet/ultraviolet v0.0.0-20260811164956-006e29f97886 // indirect

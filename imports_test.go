@@ -57,6 +57,8 @@ var mayImport = []struct {
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},
+	{"internal/confine", []string{"internal/files", "internal/proc"}},
+	{"internal/tool/shell", []string{".", "internal/confine", "internal/fair", "internal/files", "internal/proc", "internal/seam"}},
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout", "internal/picture"}},
 	{"internal/picture", []string{".", "internal/seam"}},
 	{"internal/login", []string{".", "internal/dial", "internal/vault"}},

@@ -40,6 +40,9 @@ type Spec struct {
 	Memory int64         // bytes that each of its processes may allocate; 0: no limit
 	Grace  time.Duration // from SIGTERM to SIGKILL when ctx ends; 0: none
 
+	// Attr has further attributes of the process, such as namespaces. A session of its own is added.
+	Attr *syscall.SysProcAttr
+
 	// Stdin is read until it ends or the program has ended. The caller must end a reader
 	// that blocks. A [bytes.Reader] that fits into a pipe, which on Linux has 64 KiB, is
 	// there as a whole before the program begins: if this process is killed, the program
@@ -96,7 +99,11 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 	args := append([]string{"-c", launch, "sh", strconv.FormatInt((s.Memory+1023)/1024, 10)}, s.Args...)
 	p.cmd = exec.Command("/bin/sh", args...)
 	p.cmd.Dir, p.cmd.Env = s.Dir, append(slices.Clip(s.Env), markVariable+"="+mark)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if s.Attr != nil {
+		*p.cmd.SysProcAttr = *s.Attr
+	}
+	p.cmd.SysProcAttr.Setsid = true
 	var f pipes
 	var far io.Writer
 	var status bytes.Buffer

@@ -1,0 +1,129 @@
+//go:build linux && (amd64 || arm64)
+
+package confine_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley/internal/confine"
+	"github.com/parley-server/parley/internal/proc"
+)
+
+// TestMain is also the helper, and the attacker of TestWaysOut.
+func TestMain(m *testing.M) {
+	confine.Main()
+	if name := os.Getenv("CONFINE_ATTACK"); name != "" {
+		attack(name)
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for something that must happen.
+const patience = time.Minute
+
+// box is a workspace beside something that nobody in it may reach.
+type box struct {
+	t      *testing.T
+	dir    string // of everything
+	space  string // the workspace
+	secret string // a file outside
+	job    confine.Job
+}
+
+func newBox(t *testing.T) *box {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by, err := confine.Probe(t.Context(), dir); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("commands cannot be confined here: ", err)
+	} else if !strings.Contains(by, "Landlock") {
+		t.Fatal(by)
+	}
+	b := &box{t: t, dir: dir, space: filepath.Join(dir, "workspace"), secret: filepath.Join(dir, "secret")}
+	for _, name := range []string{"workspace", "root", "tmp"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(b.secret, []byte("hunter2"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	work, err := confine.FolderAt(b.space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.job = confine.Job{
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"}, Root: filepath.Join(dir, "root"), Workspace: work, Temporary: filepath.Join(dir, "tmp"),
+		Guarded: []string{".mcp.json", ".claude", ".agents", "AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"},
+		Limits:  confine.Limits{Memory: 256 << 20, Processes: 64, Disk: 64 << 20},
+	}
+	return b
+}
+
+// run runs a script in the sandbox.
+func (b *box) run(script string) (string, confine.End) {
+	b.t.Helper()
+	j := b.job
+	j.Args = []string{"/bin/sh", "-c", script}
+	return b.do(b.t.Context(), j)
+}
+
+func (b *box) do(ctx context.Context, j confine.Job) (string, confine.End) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	spec, err := j.Spec()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	spec.Stdout, spec.Stderr, spec.Grace = &out, &said, time.Second
+	p, err := proc.Start(ctx, spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	_ = p.Wait()
+	e, err := confine.ParseEnd(said.String())
+	if err != nil {
+		b.t.Fatal(err, out.String())
+	}
+	return out.String(), e
+}
+
+// TestCommand: a command works in its workspace and its temporary folder, with the programs of the
+// system, and its exit code is known.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	out, e := b.run(`pwd; echo one > one.txt; mkdir -p a/b; mv one.txt a/b/; ln a/b/one.txt two; cat a/b/one.txt; echo x > /tmp/x; cat /tmp/x; (echo sub; cat <&0) | cat; echo err >&2; id -u; exit 7`)
+	if want := "/workspace\none\nx\nsub\nerr\n"; !strings.HasPrefix(out, want) || e != (confine.End{Code: 7}) {
+		t.Errorf("got %q, %+v", out, e)
+	}
+	if body, err := os.ReadFile(filepath.Join(b.space, "a/b/one.txt")); err != nil || string(body) != "one\n" {
+		t.Errorf("the file has %q, %v", body, err)
+	}
+	if out, e := b.run(`git init -q . && git config user.email a@b.c && git config user.name a; git add -A && git commit -qm one && git log --oneline | wc -l`); strings.TrimSpace(out) != "1" || e.Code != 0 {
+		t.Errorf("git: %q, %+v", out, e)
+	}
+	if out, e := b.run(`kill -KILL $$`); e.Code != 137 {
+		t.Errorf("a signal: %q, %+v", out, e)
+	}
+	b.job.Workspace.ReadOnly = true
+	if out, e := b.run(`cat a/b/one.txt; echo no > no; rm -f a/b/one.txt; git status --short; echo yes > /tmp/yes && cat /tmp/yes`); !strings.HasPrefix(out, "one\n") || !strings.HasSuffix(out, "yes\n") || e.Code != 0 {
+		t.Errorf("a read-only workspace: %q, %+v", out, e)
+	}
+	if _, err := os.Stat(filepath.Join(b.space, "no")); err == nil {
+		t.Error("a read-only workspace was changed")
+	}
+}

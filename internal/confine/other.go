@@ -1,0 +1,20 @@
+//go:build unix && !(linux && (amd64 || arm64))
+
+package confine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// Probe says why commands cannot be confined here.
+func Probe(context.Context, string) (string, error) {
+	return "", errors.New("commands can be confined only on Linux for amd64 and arm64, and this is " + runtime.GOOS + " for " + runtime.GOARCH)
+}
+
+func namespaces(bool) *syscall.SysProcAttr { return nil }
+
+func helper() { os.Exit(1) }

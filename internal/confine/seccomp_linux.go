@@ -1,0 +1,160 @@
+//go:build amd64 || arm64
+
+package confine
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// denied are calls that reach beyond a namespace, have no use in a sandbox, or would go around a rule:
+// io_uring opens sockets that the filter does not see.
+var denied = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_BPF, unix.SYS_USERFAULTFD,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS,
+	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
+	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
+}
+
+// newNamespaces are the flags of clone that make namespaces.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// Offsets in struct seccomp_data. The low half of an argument comes first on both architectures.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+// filter is a program for the kernel's packet filter, see seccomp(2).
+type filter []unix.SockFilter
+
+func (f *filter) add(code uint16, jt, jf uint8, k uint32) {
+	*f = append(*f, unix.SockFilter{Code: code, Jt: jt, Jf: jf, K: k})
+}
+
+func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, 0, 0, offset) }
+
+func (f *filter) arg(n uint32) { f.load(offArgs + 8*n) }
+
+func (f *filter) ret(action uint32) { f.add(unix.BPF_RET|unix.BPF_K, 0, 0, action) }
+
+func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
+
+// call adds what is decided about one call. The accumulator has its number before and after.
+func (f *filter) call(number uint32, decide func(f *filter)) {
+	var body filter
+	decide(&body)
+	body.load(offNumber)
+	f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, uint8(len(body)), number)
+	*f = append(*f, body...)
+}
+
+// unless refuses the call unless the accumulator has one of the values.
+func (f *filter) unless(action uint32, values ...uint32) {
+	for i, v := range values {
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint8(len(values)-i), 0, v)
+	}
+	f.ret(action)
+}
+
+// with refuses the call if the accumulator has one of the bits.
+func (f *filter) with(action, bits uint32) {
+	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, bits)
+	f.ret(action)
+}
+
+// filterOf returns the filter for commands with or without a network.
+func filterOf(network bool) filter {
+	arch := uint32(unix.AUDIT_ARCH_X86_64)
+	if runtime.GOARCH == "arm64" {
+		arch = unix.AUDIT_ARCH_AARCH64
+	}
+	var f filter
+	f.load(offArch)
+	f.unless(unix.SECCOMP_RET_KILL_PROCESS, arch) // another has other numbers
+	f.load(offNumber)
+	if runtime.GOARCH == "amd64" {
+		f.add(unix.BPF_JMP|unix.BPF_JGE|unix.BPF_K, 0, 1, 0x40000000) // x32
+		f.ret(refuse(unix.ENOSYS))
+	}
+	for _, number := range denied {
+		f.call(number, func(f *filter) { f.ret(refuse(unix.EPERM)) })
+	}
+	f.call(unix.SYS_CLONE3, func(f *filter) { f.ret(refuse(unix.ENOSYS)) }) // its flags are in memory; libc uses clone then
+	f.call(unix.SYS_CLONE, func(f *filter) {
+		f.arg(0)
+		f.with(refuse(unix.EPERM), newNamespaces)
+	})
+	f.call(unix.SYS_IOCTL, func(f *filter) {
+		const linux = 0x541c // TIOCLINUX
+		f.arg(1)
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 1, 0, unix.TIOCSTI)
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, linux)
+		f.ret(refuse(unix.EPERM))
+	})
+	f.sockets(network)
+	f.ret(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// sockets limits the kinds of sockets. Without a network they are in a namespace of their own;
+// kinds that have no namespaces are refused. With a network there are only TCP and its name lookups,
+// which Landlock limits to ports.
+func (f *filter) sockets(network bool) {
+	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+	if network {
+		families = families[1:]
+	}
+	kinds := []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}
+	f.call(unix.SYS_SOCKET, func(f *filter) {
+		f.arg(0)
+		f.unless(refuse(unix.EAFNOSUPPORT), families...)
+		if !network {
+			// Netlink needs SOCK_RAW, which other families refuse without a capability.
+			f.arg(0)
+			f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 2, unix.AF_NETLINK)
+			f.arg(2)
+			f.unless(refuse(unix.EPROTONOSUPPORT), 0, 6, 17)
+			return
+		}
+		f.arg(0)
+		tcp := filter{}
+		tcp.arg(1)
+		tcp.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, 0xf)
+		tcp.unless(refuse(unix.ESOCKTNOSUPPORT), unix.SOCK_STREAM)
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, uint8(len(tcp)), 0, unix.AF_NETLINK)
+		*f = append(*f, tcp...)
+		f.arg(2) // multipath TCP would go around Landlock; of netlink only routes
+		f.unless(refuse(unix.EPROTONOSUPPORT), 0, unix.IPPROTO_TCP)
+	})
+	f.call(unix.SYS_SOCKETPAIR, func(f *filter) {
+		f.arg(0)
+		f.unless(refuse(unix.EAFNOSUPPORT), unix.AF_UNIX)
+		f.arg(1)
+		f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, 0xf)
+		f.unless(refuse(unix.ESOCKTNOSUPPORT), kinds...)
+	})
+	if network { // TCP fast open connects without asking Landlock
+		f.call(unix.SYS_SENDTO, func(f *filter) { f.arg(3); f.with(refuse(unix.EPERM), unix.MSG_FASTOPEN) })
+		f.call(unix.SYS_SENDMSG, func(f *filter) { f.arg(2); f.with(refuse(unix.EPERM), unix.MSG_FASTOPEN) })
+		f.call(unix.SYS_SENDMMSG, func(f *filter) { f.arg(3); f.with(refuse(unix.EPERM), unix.MSG_FASTOPEN) })
+	}
+}
+
+// filterCalls applies the filter to the calling thread.
+func filterCalls(network bool) error {
+	f := filterOf(network)
+	p := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&p))); errno != 0 {
+		return fmt.Errorf("set the filter: %w", errno)
+	}
+	return nil
+}
