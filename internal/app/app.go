@@ -188,6 +188,9 @@ type ToolDeps struct {
 	Checkpoints func() *checkpoint.Store
 	// Lakes returns the lakes of the server; nil before it has its data folder.
 	Lakes func() *lake.Lakes
+	// Scratch makes a folder for temporary files below the data folder, and returns its path. All are
+	// removed when the server starts.
+	Scratch func(elems ...string) (string, error)
 	// LargeFiles are the turns of calls that hold a large file of a workspace; the server has one.
 	LargeFiles *fair.Turns
 	// Base returns the URL at which browsers reach the server, or why it is not known. It can

@@ -96,6 +96,7 @@ type toolsFile struct {
 	MCP     some[mcpFile]             `yaml:"mcp"`     // MCP servers
 	Web     *webFile                  `yaml:"web"`     // the web: WebFetch and WebSearch
 	REST    *restFile                 `yaml:"rest"`    // a REST API that skills describe: api_request
+	Bash    *bashFile                 `yaml:"bash"`    // commands in the session's workspace: Bash, BashOutput, KillShell
 	Client  map[string]clientToolFile `yaml:"client"`  // tools that clients of a session run
 	Others  map[string]toolFile       `yaml:",rest"`
 }
@@ -130,7 +131,8 @@ type App struct {
 	Toolsets []Toolset // to make, in the order of their kinds
 	Data     Folder
 
-	d *decoder
+	d      *decoder
+	absent map[string]string // see [App.Leave]
 }
 
 // Toolset is a toolset to make.
@@ -143,6 +145,7 @@ type Toolset struct {
 	MCP     *MCPServer        // of kind "mcp", and of no other
 	Web     *Web              // of kind "web", and of no other
 	REST    *REST             // of kind "rest", and of no other
+	Bash    *Bash             // of kind "bash", and of no other
 	Client  []parley.ToolDecl // of kind "client", and of no other
 	Data    Folder
 	URL     string // of its service; "": the toolset's own default
@@ -397,6 +400,9 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 			found := []string{t}
 			if start, ok := strings.CutSuffix(t, "*"); ok {
 				found = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, start) })
+			}
+			if a.absent[t] != "" {
+				continue
 			}
 			if _, agent := a.Agents[t]; agent && !slices.Contains(names, t) {
 				continue // tasks has said what is wrong

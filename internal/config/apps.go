@@ -261,6 +261,7 @@ func (a *App) folders(s Settings, f appFile) {
 	a.servers(f.Tools.MCP)
 	a.web(s, f.Tools.Web)
 	a.rest(s, f.Tools.REST)
+	a.bash(s, f.Tools.Bash)
 	a.clients(f.Tools.Client)
 	a.callers(f.CallerTools)
 }

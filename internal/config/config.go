@@ -92,6 +92,7 @@ type Settings struct {
 	Push      Push      `yaml:"push"`
 	Events    Events    `yaml:"events"`
 	Claude    Claude    `yaml:"claude"`
+	Bash      Bashing   `yaml:"bash"`
 
 	Auth Auth `yaml:"auth"`
 	// Keys are API keys by name, in addition to those that `parley keys` makes.
@@ -304,6 +305,14 @@ type Claude struct {
 	// Memory is how much memory each process, and each program that it starts, may allocate.
 	// Default 4GiB; 0 is no limit.
 	Memory Size `yaml:"memory"`
+}
+
+// Bashing is about the commands of apps with tools.bash.
+type Bashing struct {
+	// Unconfined runs commands without a sandbox, with all that the server may do: for a server
+	// that is itself in a container of its own. Default: false, and where commands cannot be
+	// confined apps do without them.
+	Unconfined bool `yaml:"unconfined"`
 }
 
 // AppSettings change one app.

@@ -108,7 +108,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		"unknown keys": {"adr: x\nlog:\n  levle: info\nzzzzz: 1\n", nil, nil, []string{
 			"FILE:1: adr: unknown key; did you mean addr?",
 			"FILE:3: log.levle: unknown key; did you mean level?",
-			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, claude, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, pages, platform_dir, public_url, push, scripted, store, telemetry, vault",
+			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, bash, claude, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, pages, platform_dir, public_url, push, scripted, store, telemetry, vault",
 		}},
 		"wrong types": {"enabled: chaos\nlimits:\n  max_body: lots\n  max_streams: 1.5\nlog: text\nscripted: {pace: 5}\n", nil, nil, []string{
 			"FILE:1: enabled: is text, expected a list",

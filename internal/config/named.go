@@ -40,6 +40,7 @@ func (a *App) Strange(resolved parley.App, decls []parley.ToolDecl, unknown []st
 	if at := "policy.allowlisted_services"; a.d.lines[at] > 0 && len(a.Policy.AllowlistedServices) > 0 && len(unknown) == 0 && !slices.ContainsFunc(decls, acts) {
 		unsure = append(unsure, a.Mistake(at, "has no effect: no tool of this app acts on such services"))
 	}
+	tools = slices.AppendSeq(tools, maps.Keys(a.absent))
 	agents := slices.Sorted(maps.Keys(a.Agents))
 	for _, n := range slices.Concat(a.ruled(), more) {
 		say := func(list *[]Mistake, format string, args ...any) {

@@ -23,6 +23,7 @@ func wishOf(box *toolbox.Box, d parley.ToolDecl, effect parley.Effect, input []b
 		}
 	}
 	w.Reaches, w.Scoped = box.Reaches(d.Name, input)
+	w.Parts, w.Plain, w.Composed = box.Parts(d.Name, input)
 	return w
 }
 

@@ -120,6 +120,7 @@ func TestSkills(t *testing.T) {
 		`{"skill":"twice"}`:                              "of agents",
 		`{"skill":"notes"}`:                              "Write them in references/how.md.\n\nFiles of this skill, to be loaded with this tool: references/how.md",
 		`{"skill":"notes","file":"references/how.md"}`:   "As a list.",
+		`{"skill":"both","args":"today.md"}`:             "Body of user/.claude\n\nArguments: today.md",
 		`{"skill":"notes","file":"./references/how.md"}`: "As a list.",
 		`{"skill":"notes","file":"../../../AGENTS.md"}`:  `error: the file "../../../AGENTS.md" of the skill notes cannot be read: it is not a path in the folder`,
 		`{"skill":"notes","file":"/etc/passwd"}`:         `error: the file "/etc/passwd" of the skill notes cannot be read: it is not a path in the folder`,

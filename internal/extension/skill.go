@@ -139,6 +139,7 @@ func decl(list []skill) parley.ToolDecl {
 		Name: Tool, Description: text, Effect: parley.EffectRead, Cost: "free",
 		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["skill"],"properties":{` +
 			`"skill":{"type":"string","description":"The name of a skill."},` +
+			`"args":{"type":"string","maxLength":10000,"description":"Arguments for the skill, if its instructions take any."},` +
 			`"file":{"type":"string","description":"A file of the skill, as its instructions name it; leave it out for the instructions."}}}`),
 	}
 }
@@ -189,6 +190,7 @@ func (s *Set) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	var in struct {
 		Skill string `json:"skill"`
 		File  string `json:"file"`
+		Args  string `json:"args"`
 	}
 	if err := json.Unmarshal(r.Input, &in); err != nil {
 		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("input: %w", err))
@@ -196,6 +198,9 @@ func (s *Set) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	out, err := s.load(in.Skill, in.File)
 	if err != nil {
 		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	if in.Args != "" && in.File == "" {
+		out += "\n\nArguments: " + in.Args
 	}
 	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: out}, nil
 }

@@ -22,12 +22,25 @@ type Wish struct {
 	Guarded bool
 	// ReadOnly says that the app's file lets nobody change the workspace.
 	ReadOnly bool
+	// Composed says that the call consists of Parts, each a subject of its own, as the command line of
+	// a shell does. Rules with a pattern are about each part, and the strictest verdict on a part
+	// counts. Unless the call is Plain, which means that the parts are all that it does, only a rule
+	// with exactly the call's subject allows it by a pattern.
+	Composed bool
+	Plain    bool
+	Parts    []string
+
+	whole string // of a part: the subject of its call
+	part  bool
 }
 
 // Judge returns the verdict on a call and the reason. The strictest matching rule of app
 // and session wins. A rule granted for the session allows what would have been asked, but
 // never what is denied.
 func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) {
+	if w.Composed && !w.part {
+		return judgeParts(app, s, w)
+	}
 	verdict, reason, matched := parley.Allow, "", false
 	look := func(rules []parley.Rule) {
 		for _, r := range rules {
@@ -75,6 +88,22 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 		}
 		if mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && w.Decl.Edits {
 			return parley.Allow, ""
+		}
+	}
+	return verdict, reason
+}
+
+// judgeParts returns the strictest verdict on a part of a call.
+func judgeParts(app *parley.App, s *parley.Session, w Wish) (verdict parley.Verdict, reason string) {
+	w.part, w.whole = true, w.Subject
+	parts := w.Parts
+	if len(parts) == 0 {
+		parts, w.Plain = []string{w.whole}, false
+	}
+	for i, p := range parts {
+		w.Subject = p
+		if v, why := Judge(app, s, w); i == 0 || rank(v) > rank(verdict) {
+			verdict, reason = v, why
 		}
 	}
 	return verdict, reason
@@ -182,10 +211,28 @@ func matches(r parley.Rule, w Wish) bool {
 		return false
 	}
 	name, pattern, narrowed := strings.Cut(r.Tool, "(")
-	if narrowed && !Like(strings.TrimSuffix(pattern, ")"), w.Subject) {
+	if pattern = strings.TrimSuffix(pattern, ")"); narrowed && !w.fits(r, pattern) {
 		return false
 	}
 	return named(name, w.Decl.Name)
+}
+
+// fits reports whether a rule's pattern is about the call. In a pattern for parts, ":*" at the end stands
+// for nothing or further words.
+func (w Wish) fits(r parley.Rule, pattern string) bool {
+	switch {
+	case !w.part:
+		return Like(pattern, w.Subject)
+	case pattern == w.whole || pattern == "*":
+		return true
+	case verdictOf(r) == parley.Allow && !w.Plain:
+		return false
+	}
+	if prefix, ok := strings.CutSuffix(pattern, ":*"); ok {
+		rest, ok := strings.CutPrefix(w.Subject, prefix)
+		return ok && (rest == "" || rest[0] == ' ')
+	}
+	return Like(pattern, w.Subject)
 }
 
 // named reports whether the name in a rule is that of a tool.

@@ -177,7 +177,20 @@ func (p *plan) close() {
 func (p *plan) took(own *lock) {
 	p.own, p.folder = own, datafolder.New(p.settings.Data, own.held)
 	folder := p.folder
+	_ = os.RemoveAll(folder.Path(scratchFolder)) // of a process that was killed
 	extract.Cache(func() (string, error) { return folder.Path("cache", "pdf"), folder.Make("cache", "pdf") })
+}
+
+// scratchFolder has temporary files.
+const scratchFolder = "scratch"
+
+// scratch makes a folder for temporary files.
+func (p *plan) scratch(elems ...string) (string, error) {
+	if p.folder == nil {
+		return "", parley.Errorf(parley.CodeUnavailable, "the server has no data folder yet")
+	}
+	elems = append([]string{scratchFolder}, elems...)
+	return p.folder.Path(elems...), p.folder.Make(elems...)
 }
 
 // there reports whether the data folder went away after it was taken.
@@ -204,7 +217,7 @@ func (p *plan) toolsets(a *config.App, check bool, have []*opened, log *slog.Log
 		made, err := p.kit.tools[t.Kind](app.ToolDeps{
 			App: a, Toolset: t, Check: check, Ask: p.asks, Kept: p.kept, Keep: p.keep, Env: p.settings.Env, Logger: log,
 			Clean: func(text string) string { text, _ = p.red.String(text); return text },
-			Vault: p.vault.Load, Checkpoints: p.checks.Load, Lakes: p.lakes.Load, LargeFiles: p.large, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
+			Vault: p.vault.Load, Checkpoints: p.checks.Load, Lakes: p.lakes.Load, Scratch: p.scratch, LargeFiles: p.large, Base: p.base, Fetching: p.kit.fetches[a.Name], Touching: p.kit.touches[a.Name],
 		})
 		if err != nil {
 			return list, err

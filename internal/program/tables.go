@@ -44,6 +44,7 @@ var toolsets = map[string]app.Open{
 	"client": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: toolbox.Clients(d.Toolset.Client)}, nil
 	},
+	"bash":    newBash,
 	"command": newCommand,
 	"http":    newWebhook,
 	"lake": func(d app.ToolDeps) (app.Service, error) {

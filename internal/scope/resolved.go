@@ -54,8 +54,11 @@ func (r *Resolved) Space() parley.Workspace { return r.space }
 // Folders are where the app's workspaces are; nil: it has none.
 func (r *Resolved) Folders() *workspace.Folders { return r.app.Folders }
 
+// sandboxed is where commands in a sandbox find the workspace, as package confine says.
+const sandboxed = "/workspace"
+
 // Placed returns the input of a call with its path relative to the workspace, if it has an absolute
-// one below the workspace's folder, as models write it. Any other input is returned as it is. Rules
+// one below the workspace's folder, as models write it, or below the place where commands find it. Any other input is returned as it is. Rules
 // and tools both get the input in this form, so they cannot take a path for different files.
 func (r *Resolved) Placed(d parley.ToolDecl, input json.RawMessage) json.RawMessage {
 	if d.Path == "" || r.space == "" {
@@ -71,6 +74,9 @@ func (r *Resolved) Placed(d parley.ToolDecl, input json.RawMessage) json.RawMess
 		return input // it is gone; the call will say so
 	}
 	rel := files.Within(dir, name)
+	if rel == name {
+		rel = files.Within(sandboxed, name)
+	}
 	if rel == name {
 		return input
 	}

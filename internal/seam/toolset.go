@@ -264,6 +264,16 @@ type Effecter interface {
 	EffectOf(tool string, input json.RawMessage) parley.Effect
 }
 
+// Composer is a Toolset with calls that consist of several, as the command line of a shell does.
+// Rules with a pattern are then about each of them.
+type Composer interface {
+	// Parts returns the parts of a call, each as the subject that a rule's pattern is compared with.
+	// plain says that they are all that the call does; otherwise only a rule with exactly the
+	// call's subject allows it. composed is false for a tool whose calls have no parts. It must answer
+	// from memory at once: the session is locked.
+	Parts(tool string, input json.RawMessage) (parts []string, plain, composed bool)
+}
+
 // Preparer is a Toolset with calls for which a human must first do something, such as log in at
 // a service.
 type Preparer interface {

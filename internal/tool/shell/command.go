@@ -1,0 +1,241 @@
+//go:build unix
+
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/confine"
+	"github.com/parley-server/parley/internal/proc"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// grace is from SIGTERM to SIGKILL.
+const grace = 2 * time.Second
+
+// command is a command that was started.
+type command struct {
+	out  *spool
+	stop func() // ends it and waits for its end
+	done chan struct{}
+
+	end confine.End // once done
+	err error       // of the sandbox
+}
+
+// temp is a session's temporary folder.
+type temp struct {
+	dir  string
+	uses int
+	last time.Time
+}
+
+// keepTemp is how long the temporary folder of a session that runs no commands is kept.
+const keepTemp = 24 * time.Hour
+
+// start starts a command in a workspace. A command that only reads changes nothing, not even in the
+// session's temporary folder: it has one of its own.
+func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*command, error) {
+	dir, space, err := place(root)
+	if err != nil {
+		return nil, err
+	}
+	tmp, leave, err := t.temporary(r.Session, reads)
+	if err != nil {
+		return nil, err
+	}
+	c := &command{out: &spool{}, done: make(chan struct{})}
+	var said bytes.Buffer
+	var spec proc.Spec
+	if t.o.Unconfined {
+		spec = proc.Spec{
+			Args: []string{bash(), "-c", line}, Dir: dir, Env: t.env(tmp, proc.Env(nil)), Memory: t.o.Memory, Stdout: c.out, Stderr: c.out,
+		}
+	} else if spec, err = t.confined(line, tmp, space, r.ReadOnly || reads, reads); err == nil {
+		spec.Stdout, spec.Stderr = c.out, &said
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	spec.Grace = grace
+	// The command outlives its call when it goes on in the background.
+	ctx, cancel := context.WithTimeout(context.Background(), t.o.Background)
+	p, err := proc.Start(ctx, spec)
+	if err != nil {
+		cancel()
+		leave()
+		return nil, err
+	}
+	c.stop = func() { cancel(); <-c.done }
+	t.work.Go(func() {
+		err := p.Wait()
+		if t.o.Unconfined {
+			c.end, c.err = plainEnd(err)
+		} else if c.end, c.err = confine.ParseEnd(said.String()); c.err != nil && ctx.Err() != nil {
+			c.end, c.err = confine.End{Code: 137}, nil // it ignored SIGTERM
+		}
+		cancel()
+		leave()
+		close(c.done)
+	})
+	return c, nil
+}
+
+// confined is how a command is started in a sandbox.
+func (t *Toolset) confined(line, tmp string, space confine.Folder, readOnly, reads bool) (proc.Spec, error) {
+	empty, err := t.o.Folder("root")
+	if err != nil {
+		return proc.Spec{}, err
+	}
+	space.ReadOnly = readOnly
+	j := confine.Job{
+		Args: []string{bash(), "-c", line}, Root: empty, Workspace: space, Temporary: tmp, Readable: t.o.Readable, Guarded: t.o.Guarded,
+		Env:    t.env(confine.Temporary, []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "USER=agent", "LOGNAME=agent"}),
+		Limits: confine.Limits{Memory: t.o.Memory, Processes: t.o.Processes, Disk: t.o.Disk},
+	}
+	if t.o.Ports != nil && !reads {
+		j.Ports = t.o.Ports
+	}
+	return j.Spec()
+}
+
+// env is a command's environment: base, what keeps programs from asking a person, and the operator's.
+func (t *Toolset) env(tmp string, base []string) []string {
+	env := map[string]string{
+		"HOME": tmp, "TMPDIR": tmp, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_EDITOR": "true", "EDITOR": "true", "GIT_TERMINAL_PROMPT": "0", "SHELL": bash(),
+		// The workspace may belong to another user than the server's.
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+	}
+	if t.o.Ports != nil {
+		env["RES_OPTIONS"] = "use-vc" // there is only TCP
+	}
+	for name, value := range t.o.Env {
+		env[name] = value
+	}
+	var list []string
+	for _, v := range base {
+		if name, _, _ := strings.Cut(v, "="); env[name] == "" {
+			list = append(list, v)
+		}
+	}
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
+// bash is the shell: commands are written for bash, and most run in any other.
+var bash = sync.OnceValue(func() string {
+	for _, path := range []string{"/bin/bash", "/usr/bin/bash"} {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return "/bin/sh"
+})
+
+// plainEnd is how a command without a sandbox ended.
+func plainEnd(err error) (confine.End, error) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if code := exit.ExitCode(); code >= 0 {
+			return confine.End{Code: code}, nil
+		}
+		return confine.End{Code: 137}, nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return confine.End{Code: 137}, nil
+	}
+	return confine.End{}, err
+}
+
+// temporary is the folder for the temporary files of a session's command. One that only reads gets
+// a folder of its own, which is removed when it ends.
+func (t *Toolset) temporary(s parley.SessionID, reads bool) (dir string, leave func(), err error) {
+	if reads {
+		parent, err := t.o.Folder("reads")
+		if err != nil {
+			return "", nil, err
+		}
+		dir, err := os.MkdirTemp(parent, "")
+		return dir, func() { _ = os.RemoveAll(dir) }, err
+	}
+	if dir, err = t.o.Folder("sessions", filepath.Base(string(s))); err != nil {
+		return "", nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.o.Now()
+	for id, old := range t.temps {
+		if old.uses == 0 && now.Sub(old.last) > keepTemp {
+			delete(t.temps, id)
+			_ = os.RemoveAll(old.dir)
+		}
+	}
+	tmp := t.temps[s]
+	if tmp == nil {
+		tmp = &temp{dir: dir}
+		t.temps[s] = tmp
+	}
+	tmp.uses++
+	tmp.last = now
+	return dir, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		tmp.uses--
+		tmp.last = t.o.Now()
+	}, nil
+}
+
+// result is what the model is told of a command that has ended.
+func (c *command) result() string {
+	<-c.done
+	text := c.out.take()
+	switch {
+	case c.err != nil:
+		return join("The command could not be run: "+c.err.Error(), text)
+	case c.end.Failed != "":
+		return join("The command was not started: "+c.end.Failed, text)
+	case c.end.Limit != "":
+		return join(c.limit(), text)
+	case c.end.Code != 0:
+		return join(fmt.Sprintf("Exit code %d", c.end.Code), text)
+	case text == "":
+		return "The command has ended without output."
+	}
+	return text
+}
+
+// limit says why the sandbox ended a command.
+func (c *command) limit() string {
+	switch c.end.Limit {
+	case confine.LimitMemory:
+		return "The command was ended: it used more memory than it may."
+	case confine.LimitProcesses:
+		return "The command was ended: it started more processes and threads than it may."
+	case confine.LimitDisk:
+		return "The command was ended: the disk lost more space while it ran than it may use."
+	}
+	text := fmt.Sprintf("The command was ended: it made %s, which decides what agents are told or what runs. Use Write for such a file, which asks the user.", c.end.Name)
+	if c.end.Moved != "" {
+		text += " It is now named " + c.end.Moved + "."
+	}
+	return text
+}
+
+func join(head, text string) string {
+	if text == "" {
+		return head
+	}
+	return head + "\n" + text
+}
