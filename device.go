@@ -35,6 +35,7 @@ type Device struct {
 	DeliveredAt time.Time `json:"delivered_at,omitzero"` // the last time that something arrived
 	Failures    int       `json:"failures,omitempty"`    // attempts that failed since
 	LastError   string    `json:"last_error,omitempty"`
+	Dropped     int       `json:"dropped,omitempty"` // messages for which there was no room, ever
 }
 
 // AddDevice registers a device.

@@ -251,8 +251,8 @@ type MCP struct {
 // their logins.
 type Vault struct {
 	// Keys encrypt the secrets: 32 bytes in base64 each, one per line, the newest first. Put
-	// them into a file outside the data folder and its backup. Default: none, and nothing is
-	// stored.
+	// them into a file outside the data folder and its backup. Default: none, no login is
+	// stored, and the secrets of devices are stored as they are.
 	Keys string `yaml:"keys,ref"`
 }
 

@@ -322,7 +322,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = base.Close()
 		return nil, usage(err)
 	}
-	devices, err := p.openPush(ctx, base, log)
+	devices, err := p.openPush(ctx, base, counts.Dropped, log)
 	if err != nil {
 		traces.Close(ctx)
 		_ = base.Close()

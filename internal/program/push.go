@@ -13,12 +13,15 @@ import (
 )
 
 // openPush reads the users' devices.
-func (p *plan) openPush(ctx context.Context, store push.Store, log *slog.Logger) (*push.Push, error) {
+func (p *plan) openPush(ctx context.Context, store push.Store, dropped func(int), log *slog.Logger) (*push.Push, error) {
 	o, err := pushOptions(p.settings)
 	if err != nil {
 		return nil, usage(err)
 	}
-	o.Logger = log
+	o.Logger, o.Dropped = log, dropped
+	if v := p.vault.Load(); v != nil && v.Ready() == nil {
+		o.Sealer = v
+	}
 	for name, secret := range map[string]string{"push.vapid_key": o.VAPID, "push.fcm.credentials": string(o.FCM)} {
 		if secret != "" {
 			p.red.Add(name, secret)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -19,6 +20,8 @@ const (
 	maxBacklog = 2 << 10
 	// trimEvery is after how many messages that had to wait a device's share is looked at.
 	trimEvery = 256
+	// tellEvery is how often it is said that messages were dropped because there was no room.
+	tellEvery = time.Minute
 )
 
 // waiter is a device for which messages wait.
@@ -110,11 +113,65 @@ func (p *Push) trim(ctx context.Context, of parley.Principal, id parley.DeviceID
 		held, dropped = held-kib(r.Row), dropped+1
 	}
 	if dropped > 0 {
-		text := fmt.Sprintf("too much was waiting: the oldest %d messages were dropped", dropped)
-		p.o.Logger.InfoContext(ctx, "messages to a device were dropped", "device", id, "messages", dropped)
-		p.note(ctx, of, id, func(d *device) { d.LastError = text })
+		p.dropped(ctx, waiter{of, id}, dropped, fmt.Sprintf("too much was waiting: the oldest %d messages were dropped", dropped))
 	}
 	return nil
+}
+
+// noRoom are the rows of an append for which there was no room.
+type noRoom struct {
+	of    parley.Principal
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (f *noRoom) left(n seam.RowName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names[n.ID] = true
+}
+
+// full notes what was dropped because the outbox of its owner is full. It is told later: an append does not wait for it.
+func (p *Push) full(f *noRoom) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &p.sends
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range f.names {
+		if s.lost == nil {
+			s.lost = map[waiter]int{}
+		}
+		s.lost[waiter{f.of, parley.DeviceID(name[strings.LastIndexByte(name, '-')+1:])}]++
+	}
+}
+
+// tell says what was dropped since the last time, once in a while.
+func (p *Push) tell(ctx context.Context, now time.Time) {
+	s := &p.sends
+	s.mu.Lock()
+	if len(s.lost) == 0 || now.Before(s.tell) {
+		if len(s.lost) > 0 && (s.next.IsZero() || s.tell.Before(s.next)) {
+			s.next = s.tell
+		}
+		s.mu.Unlock()
+		return
+	}
+	lost := s.lost
+	s.lost, s.tell = nil, now.Add(tellEvery)
+	s.mu.Unlock()
+	for w, n := range lost {
+		p.dropped(ctx, w, n, fmt.Sprintf("the outbox is full: %d messages were dropped", n))
+	}
+}
+
+// dropped says that messages to a device were dropped.
+func (p *Push) dropped(ctx context.Context, w waiter, n int, text string) {
+	p.o.Logger.WarnContext(ctx, "messages to a device were dropped", "device", w.id, "messages", n)
+	if p.o.Dropped != nil {
+		p.o.Dropped(n)
+	}
+	p.note(ctx, w.of, w.id, func(d *device) { d.Dropped, d.LastError = d.Dropped+n, text })
 }
 
 // kib is what a row counts in the store.

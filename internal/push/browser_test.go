@@ -19,11 +19,11 @@ import (
 	"io"
 	"math/big"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -135,40 +135,42 @@ func (b *browser) open(r received) (s shown) {
 // is closed. The request is as the RFCs say.
 func TestWebPush(t *testing.T) {
 	t.Parallel()
-	b := newBrowser(t)
-	d := newDesk(t, mem.New(), asks, asking(), func(o *push.Options) { o.Contact = "mailto:ops@example.com" })
-	made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
-	if err != nil || made.URL != b.url {
-		t.Fatalf("got %+v, %v", made, err)
-	}
-	if _, err := d.p.Wish(t.Context(), enginetest.User, parley.Notify{Waits: true, Ends: true}); err != nil {
-		t.Fatal(err)
-	}
-	s := d.Session()
-	turn := d.Send(s.ID, "mail it")
-	first := b.next()
-	asked := b.open(first)
-	if asked.Type != "interaction.opened" || asked.Body != "Allow mail?" || asked.Session != s.ID || len(asked.Choices) != 3 || asked.Close || asked.Tag != "interaction-"+string(asked.Interaction) {
-		t.Errorf("got %+v", asked)
-	}
-	if h := first.header; h.Get("Content-Encoding") != "aes128gcm" || h.Get("Urgency") != "high" || len(h.Get("Topic")) != 32 || h.Get("TTL") == "" || h.Get("TTL") == "0" {
-		t.Errorf("got %v", h)
-	}
-	checkVAPID(t, first.header.Get("Authorization"), b.url, keyOf(t, d.p), d.now())
-	if _, err := d.Engine.Answer(t.Context(), enginetest.User, asked.Interaction, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.open(b.next()); !got.Close || got.Tag != asked.Tag {
-		t.Errorf("got %+v", got)
-	}
-	d.Await(turn.ID)
-	if got := b.open(b.next()); got.Type != "turn.completed" || got.Body != "done" || got.Title != "mail it" || got.Tag != "session-"+string(s.ID) {
-		t.Errorf("got %+v", got)
-	}
-	d.quiet()
-	if raw, _ := json.Marshal(d.p.Devices(enginetest.User)); strings.Contains(d.log.String()+string(raw), "secret-endpoint") {
-		t.Errorf("the endpoint is shown: %s\n%s", raw, d.log.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBrowser(t)
+		d := newDesk(t, mem.New(), asks, asking(), func(o *push.Options) { o.Contact = "mailto:ops@example.com" })
+		made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
+		if err != nil || made.URL != b.url {
+			t.Fatalf("got %+v, %v", made, err)
+		}
+		if _, err := d.p.Wish(t.Context(), enginetest.User, parley.Notify{Waits: true, Ends: true}); err != nil {
+			t.Fatal(err)
+		}
+		s := d.Session()
+		turn := d.Send(s.ID, "mail it")
+		first := b.next()
+		asked := b.open(first)
+		if asked.Type != "interaction.opened" || asked.Body != "Allow mail?" || asked.Session != s.ID || len(asked.Choices) != 3 || asked.Close || asked.Tag != "interaction-"+string(asked.Interaction) {
+			t.Errorf("got %+v", asked)
+		}
+		if h := first.header; h.Get("Content-Encoding") != "aes128gcm" || h.Get("Urgency") != "high" || len(h.Get("Topic")) != 32 || h.Get("TTL") == "" || h.Get("TTL") == "0" {
+			t.Errorf("got %v", h)
+		}
+		checkVAPID(t, first.header.Get("Authorization"), b.url, keyOf(t, d.p), d.now())
+		if _, err := d.Engine.Answer(t.Context(), enginetest.User, asked.Interaction, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.open(b.next()); !got.Close || got.Tag != asked.Tag {
+			t.Errorf("got %+v", got)
+		}
+		d.Await(turn.ID)
+		if got := b.open(b.next()); got.Type != "turn.completed" || got.Body != "done" || got.Title != "mail it" || got.Tag != "session-"+string(s.ID) {
+			t.Errorf("got %+v", got)
+		}
+		d.quiet()
+		if raw, _ := json.Marshal(d.p.Devices(enginetest.User)); strings.Contains(d.log.String()+string(raw), "secret-endpoint") {
+			t.Errorf("the endpoint is shown: %s\n%s", raw, d.log.String())
+		}
+	})
 }
 
 // checkVAPID is RFC 8292, written anew.
@@ -203,105 +205,109 @@ func checkVAPID(t *testing.T, header, origin, key string, now time.Time) {
 // TestPeople: people are told what they want to be told, when they want it.
 func TestPeople(t *testing.T) {
 	t.Parallel()
-	b, program := newBrowser(t), newReceiver(t)
-	d := newDesk(t, mem.New(), asks, asking())
-	if _, err := d.p.Add(t.Context(), enginetest.User, b.subscription()); err != nil {
-		t.Fatal(err)
-	}
-	answer := func(r received) {
-		t.Helper()
-		var m struct {
-			Data struct {
-				Interaction struct{ ID parley.InteractionID }
+	synctest.Test(t, func(t *testing.T) {
+		b, program := newBrowser(t), newReceiver(t)
+		d := newDesk(t, mem.New(), asks, asking())
+		if _, err := d.p.Add(t.Context(), enginetest.User, b.subscription()); err != nil {
+			t.Fatal(err)
+		}
+		answer := func(r received) {
+			t.Helper()
+			var m struct {
+				Data struct {
+					Interaction struct{ ID parley.InteractionID }
+				}
+			}
+			if err := json.Unmarshal(r.body, &m); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Engine.Answer(t.Context(), enginetest.User, m.Data.Interaction.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if err := json.Unmarshal(r.body, &m); err != nil {
-			t.Fatal(err)
+		wish := func(n parley.Notify) {
+			t.Helper()
+			if _, err := d.p.Wish(t.Context(), enginetest.User, n); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if _, err := d.Engine.Answer(t.Context(), enginetest.User, m.Data.Interaction.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
-			t.Fatal(err)
+		d.webhook(program.url)
+		quick := parley.Notify{Waits: true, Ends: true, After: 3600}
+		// Nothing is wanted; the program is told all the same.
+		wish(parley.Notify{})
+		turn := d.Send(d.Session().ID, "mail it")
+		answer(program.next())
+		d.Await(turn.ID)
+		program.next()
+		program.next()
+		// The question is wanted, and not the end of a turn that was over at once. In quiet hours it
+		// waits, and is not shown when it was answered meanwhile.
+		zone := d.now().UTC()
+		quick.Quiet = &parley.QuietHours{From: zone.Add(-time.Hour).Format("15:04"), To: zone.Add(2 * time.Hour).Format("15:04")}
+		wish(quick)
+		turn = d.Send(d.Session().ID, "mail it")
+		asked := program.next()
+		d.until("it does not wait", func() bool {
+			list := d.waiting(false)
+			return len(list) == 1 && list[0].NextAt.Sub(d.now()) > time.Hour && list[0].Attempts == 0
+		})
+		answer(asked)
+		d.Await(turn.ID)
+		program.next()
+		program.next()
+		d.until("the question that was answered still waits", func() bool { return len(d.waiting(false)) == 0 })
+		turn = d.Send(d.Session().ID, "mail it")
+		asked = program.next()
+		d.until("it does not wait", func() bool { l := d.waiting(false); return len(l) == 1 && l[0].NextAt.Sub(d.now()) > time.Hour })
+		d.advance(3 * time.Hour)
+		if got := b.open(b.next()); got.Type != "interaction.opened" {
+			t.Errorf("got %+v", got)
 		}
-	}
-	wish := func(n parley.Notify) {
-		t.Helper()
-		if _, err := d.p.Wish(t.Context(), enginetest.User, n); err != nil {
-			t.Fatal(err)
+		answer(asked)
+		d.Await(turn.ID)
+		if got := b.open(b.next()); !got.Close {
+			t.Errorf("got %+v", got)
 		}
-	}
-	d.webhook(program.url)
-	quick := parley.Notify{Waits: true, Ends: true, After: 3600}
-	// Nothing is wanted; the program is told all the same.
-	wish(parley.Notify{})
-	turn := d.Send(d.Session().ID, "mail it")
-	answer(program.next())
-	d.Await(turn.ID)
-	program.next()
-	program.next()
-	// The question is wanted, and not the end of a turn that was over at once. In quiet hours it
-	// waits, and is not shown when it was answered meanwhile.
-	zone := d.now().UTC()
-	quick.Quiet = &parley.QuietHours{From: zone.Add(-time.Hour).Format("15:04"), To: zone.Add(2 * time.Hour).Format("15:04")}
-	wish(quick)
-	turn = d.Send(d.Session().ID, "mail it")
-	asked := program.next()
-	d.until("it does not wait", func() bool {
-		list := d.waiting(false)
-		return len(list) == 1 && list[0].NextAt.Sub(d.now()) > time.Hour && list[0].Attempts == 0
+		select {
+		case r := <-b.got:
+			t.Errorf("a person was told of %+v", b.open(r))
+		default:
+		}
 	})
-	answer(asked)
-	d.Await(turn.ID)
-	program.next()
-	program.next()
-	d.until("the question that was answered still waits", func() bool { return len(d.waiting(false)) == 0 })
-	turn = d.Send(d.Session().ID, "mail it")
-	asked = program.next()
-	d.until("it does not wait", func() bool { l := d.waiting(false); return len(l) == 1 && l[0].NextAt.Sub(d.now()) > time.Hour })
-	d.advance(3 * time.Hour)
-	if got := b.open(b.next()); got.Type != "interaction.opened" {
-		t.Errorf("got %+v", got)
-	}
-	answer(asked)
-	d.Await(turn.ID)
-	if got := b.open(b.next()); !got.Close {
-		t.Errorf("got %+v", got)
-	}
-	select {
-	case r := <-b.got:
-		t.Errorf("a person was told of %+v", b.open(r))
-	default:
-	}
 }
 
 // TestConfirmation: what is sent when somebody confirms can be confirmed on a notification only where
 // it shows all of that.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		words, input string
-		want         bool
-	}{
-		{"Post this?\nHello, all.\nPUBLIC", `{"text":"Hello, all.","who":"PUBLIC"}`, true},
-		{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana"]}`, true},
-		{"POST /api/leads?", `{"method":"POST","path":"/api/leads","body":{"name":"Eve"}}`, false},
-		{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana","Eve"]}`, false},
-		{"Delete a?", `{"name":"a","force":true}`, false},
-		{"Delete?", ``, false},
-	} {
-		if got := push.Covers(c.words, json.RawMessage(c.input)); got != c.want {
-			t.Errorf("%q has all of %s: %v", c.words, c.input, got)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			words, input string
+			want         bool
+		}{
+			{"Post this?\nHello, all.\nPUBLIC", `{"text":"Hello, all.","who":"PUBLIC"}`, true},
+			{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana"]}`, true},
+			{"POST /api/leads?", `{"method":"POST","path":"/api/leads","body":{"name":"Eve"}}`, false},
+			{"Pay 17.50 to Ana?", `{"amount":17.50,"to":["Ana","Eve"]}`, false},
+			{"Delete a?", `{"name":"a","force":true}`, false},
+			{"Delete?", ``, false},
+		} {
+			if got := push.Covers(c.words, json.RawMessage(c.input)); got != c.want {
+				t.Errorf("%q has all of %s: %v", c.words, c.input, got)
+			}
 		}
-	}
-	b := newBrowser(t)
-	d := newDesk(t, mem.New(), asks, enginetest.App(func(a *parley.App) {
-		a.Policy = parley.Policy{Rules: []parley.Rule{{Verdict: parley.Confirm, Effect: parley.EffectWrite}}}
-	}))
-	if _, err := d.p.Add(t.Context(), enginetest.User, b.subscription()); err != nil {
-		t.Fatal(err)
-	}
-	d.Send(d.Session().ID, "mail it")
-	if got := b.open(b.next()); got.Kind != string(parley.KindConfirmation) || !slices.Equal(got.Choices, []string{parley.ChoiceDeny}) {
-		t.Errorf("the notification of a mail that it does not show: %+v", got)
-	}
+		b := newBrowser(t)
+		d := newDesk(t, mem.New(), asks, enginetest.App(func(a *parley.App) {
+			a.Policy = parley.Policy{Rules: []parley.Rule{{Verdict: parley.Confirm, Effect: parley.EffectWrite}}}
+		}))
+		if _, err := d.p.Add(t.Context(), enginetest.User, b.subscription()); err != nil {
+			t.Fatal(err)
+		}
+		d.Send(d.Session().ID, "mail it")
+		if got := b.open(b.next()); got.Kind != string(parley.KindConfirmation) || !slices.Equal(got.Choices, []string{parley.ChoiceDeny}) {
+			t.Errorf("the notification of a mail that it does not show: %+v", got)
+		}
+	})
 }
 
 // TestDeadSubscription: a browser that has unsubscribed is forgotten. One that subscribes again
@@ -309,21 +315,23 @@ func TestConfirmation(t *testing.T) {
 func TestDeadSubscription(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusNotFound, http.StatusGone} {
-		b := newBrowser(t)
-		b.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
-		d := newDesk(t, mem.New(), asks, asking())
-		made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
-		if err != nil || again.ID != made.ID || len(d.p.Devices(enginetest.User)) != 1 {
-			t.Errorf("subscribed again: %+v, %v", again, err)
-		}
-		d.Send(d.Session().ID, "mail it")
-		b.next()
-		d.until("the device is there", func() bool { return len(d.p.Devices(enginetest.User)) == 0 })
-		d.until("the outbox is not empty", func() bool { return len(d.waiting(false))+len(d.waiting(true)) == 0 })
+		synctest.Test(t, func(t *testing.T) {
+			b := newBrowser(t)
+			b.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+			d := newDesk(t, mem.New(), asks, asking())
+			made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
+			if err != nil || again.ID != made.ID || len(d.p.Devices(enginetest.User)) != 1 {
+				t.Errorf("subscribed again: %+v, %v", again, err)
+			}
+			d.Send(d.Session().ID, "mail it")
+			b.next()
+			d.until("the device is there", func() bool { return len(d.p.Devices(enginetest.User)) == 0 })
+			d.until("the outbox is not empty", func() bool { return len(d.waiting(false))+len(d.waiting(true)) == 0 })
+		})
 	}
 }
 
@@ -331,28 +339,30 @@ func TestDeadSubscription(t *testing.T) {
 // everything leaves room for the others.
 func TestDeadAreFew(t *testing.T) {
 	t.Parallel()
-	b := newBrowser(t)
-	b.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }
-	d := newDesk(t, mem.New(), enginetest.Echo, enginetest.App())
-	made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var last time.Time
-	for n := range 110 {
-		d.advance(time.Second)
-		if last = d.now(); d.p.Test(t.Context(), enginetest.User, made.ID) != nil {
-			t.Fatal("no test is sent")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBrowser(t)
+		b.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }
+		d := newDesk(t, mem.New(), enginetest.Echo, enginetest.App())
+		made, err := d.p.Add(t.Context(), enginetest.User, b.subscription())
+		if err != nil {
+			t.Fatal(err)
 		}
-		b.next()
-		d.until("it was not given up", func() bool { return d.p.Devices(enginetest.User)[0].Failures == n+1 })
-	}
-	dead := d.waiting(true)
-	newest := slices.MaxFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
-	oldest := slices.MinFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
-	if len(dead) != 100 || newest.At.Before(last.Add(-time.Second)) || newest.At.Sub(oldest.At) > 2*time.Minute {
-		t.Errorf("%d are kept, from %s to %s", len(dead), oldest.At, newest.At)
-	}
+		var last time.Time
+		for n := range 110 {
+			d.advance(time.Second)
+			if last = d.now(); d.p.Test(t.Context(), enginetest.User, made.ID) != nil {
+				t.Fatal("no test is sent")
+			}
+			b.next()
+			d.until("it was not given up", func() bool { return d.p.Devices(enginetest.User)[0].Failures == n+1 })
+		}
+		dead := d.waiting(true)
+		newest := slices.MaxFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
+		oldest := slices.MinFunc(dead, func(a, b parley.Delivery) int { return a.At.Compare(b.At) })
+		if len(dead) != 100 || newest.At.Before(last.Add(-time.Second)) || newest.At.Sub(oldest.At) > 2*time.Minute {
+			t.Errorf("%d are kept, from %s to %s", len(dead), oldest.At, newest.At)
+		}
+	})
 }
 
 // google is FCM with its authorization server.
@@ -403,9 +413,7 @@ func newGoogle(t *testing.T) *google {
 		_, _ = io.WriteString(w, body)
 		g.got <- m.Message
 	})
-	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
-	g.url = srv.URL
+	g.url = serve(t, mux)
 	return g
 }
 
@@ -429,42 +437,44 @@ func (g *google) account(t *testing.T) []byte {
 // forgotten.
 func TestFCM(t *testing.T) {
 	t.Parallel()
-	g := newGoogle(t)
-	d := newDesk(t, mem.New(), asks, asking(), func(o *push.Options) { o.FCM, o.FCMURL = g.account(t), g.url })
-	if _, err := d.p.Add(t.Context(), enginetest.User, parley.AddDevice{Kind: parley.DeviceFCM, Token: "phone-1"}); err != nil {
-		t.Fatal(err)
-	}
-	s := d.Session()
-	turn := d.Send(s.ID, "mail it")
-	m := <-g.got
-	data, _ := m["data"].(map[string]any)
-	note, _ := m["notification"].(map[string]any)
-	if m["token"] != "phone-1" || note["body"] != "Allow mail?" || data["session"] != string(s.ID) || data["choices"] != "allow,allow_session,deny" {
-		t.Errorf("got %v", m)
-	}
-	for k, v := range data {
-		if _, ok := v.(string); !ok {
-			t.Errorf("%s is not a text: %v", k, v)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGoogle(t)
+		d := newDesk(t, mem.New(), asks, asking(), func(o *push.Options) { o.FCM, o.FCMURL = g.account(t), g.url })
+		if _, err := d.p.Add(t.Context(), enginetest.User, parley.AddDevice{Kind: parley.DeviceFCM, Token: "phone-1"}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	// A failure that names the token, and one that is about the message.
-	g.mu.Lock()
-	g.code, g.body = 404, `{"error":{"code":404,"message":"Requested entity was not found.","status":"NOT_FOUND","details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"UNREGISTERED"}]}}`
-	g.mu.Unlock()
-	in, _ := data["interaction"].(string)
-	if _, err := d.Engine.Answer(context.WithoutCancel(t.Context()), enginetest.User, parley.InteractionID(in), parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
-		t.Fatal(err)
-	}
-	if m = <-g.got; m["notification"] != nil || m["data"].(map[string]any)["close"] != "true" {
-		t.Errorf("got %v", m)
-	}
-	d.Await(turn.ID)
-	d.until("the device is there", func() bool { return len(d.p.Devices(enginetest.User)) == 0 })
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.tokens != 1 {
-		t.Errorf("%d tokens were asked for", g.tokens)
-	}
+		s := d.Session()
+		turn := d.Send(s.ID, "mail it")
+		m := <-g.got
+		data, _ := m["data"].(map[string]any)
+		note, _ := m["notification"].(map[string]any)
+		if m["token"] != "phone-1" || note["body"] != "Allow mail?" || data["session"] != string(s.ID) || data["choices"] != "allow,allow_session,deny" {
+			t.Errorf("got %v", m)
+		}
+		for k, v := range data {
+			if _, ok := v.(string); !ok {
+				t.Errorf("%s is not a text: %v", k, v)
+			}
+		}
+		// A failure that names the token, and one that is about the message.
+		g.mu.Lock()
+		g.code, g.body = 404, `{"error":{"code":404,"message":"Requested entity was not found.","status":"NOT_FOUND","details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"UNREGISTERED"}]}}`
+		g.mu.Unlock()
+		in, _ := data["interaction"].(string)
+		if _, err := d.Engine.Answer(context.WithoutCancel(t.Context()), enginetest.User, parley.InteractionID(in), parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
+			t.Fatal(err)
+		}
+		if m = <-g.got; m["notification"] != nil || m["data"].(map[string]any)["close"] != "true" {
+			t.Errorf("got %v", m)
+		}
+		d.Await(turn.ID)
+		d.until("the device is there", func() bool { return len(d.p.Devices(enginetest.User)) == 0 })
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.tokens != 1 {
+			t.Errorf("%d tokens were asked for", g.tokens)
+		}
+	})
 }
 
 // TestFCMCredentials: a wrong file is found at the start.
@@ -485,46 +495,48 @@ func TestFCMCredentials(t *testing.T) {
 // organisation is nobody else, and a browser with the same address but other keys is another.
 func TestBrowserOfAnother(t *testing.T) {
 	t.Parallel()
-	b := newBrowser(t)
-	store := mem.New()
-	d := newDesk(t, store, enginetest.Echo, enginetest.App())
-	bob, ana := parley.Principal{User: "bob", Org: enginetest.User.Org}, parley.Principal{User: enginetest.User.User, Org: "other"}
-	add := func(of parley.Principal, a parley.AddDevice) {
-		t.Helper()
-		if _, err := d.p.Add(t.Context(), of, a); err != nil {
-			t.Fatal(err)
-		}
-	}
-	has := func(want map[parley.Principal]int) {
-		t.Helper()
-		rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowDevice, Limit: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept := map[parley.Principal]int{}
-		for _, r := range rows {
-			kept[parley.Principal{User: r.User, Org: r.Org}]++
-		}
-		for of, n := range want {
-			if got := len(d.p.Devices(of)); got != n || kept[of] != n {
-				t.Errorf("%v has %d devices, %d stored, want %d", of, got, kept[of], n)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBrowser(t)
+		store := mem.New()
+		d := newDesk(t, store, enginetest.Echo, enginetest.App())
+		bob, ana := parley.Principal{User: "bob", Org: enginetest.User.Org}, parley.Principal{User: enginetest.User.User, Org: "other"}
+		add := func(of parley.Principal, a parley.AddDevice) {
+			t.Helper()
+			if _, err := d.p.Add(t.Context(), of, a); err != nil {
+				t.Fatal(err)
 			}
 		}
-	}
-	add(enginetest.User, b.subscription())
-	add(ana, b.subscription())
-	has(map[parley.Principal]int{enginetest.User: 1, ana: 1})
-	guess := b.subscription()
-	guess.Subscription.Keys.Auth = base64.RawURLEncoding.EncodeToString([]byte("fedcba9876543210"))
-	add(bob, guess)
-	has(map[parley.Principal]int{enginetest.User: 1, ana: 1, bob: 1})
-	add(bob, b.subscription())
-	has(map[parley.Principal]int{enginetest.User: 0, ana: 0, bob: 1})
-	if _, err := d.p.Wish(t.Context(), enginetest.User, parley.Notify{Ends: true}); err != nil {
-		t.Fatal(err)
-	}
-	d.Await(d.Send(d.Session().ID, "for ana alone").ID)
-	if rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowOutbox, Limit: -1}); err != nil || len(rows) != 0 {
-		t.Errorf("the outbox has %d rows, %v", len(rows), err)
-	}
+		has := func(want map[parley.Principal]int) {
+			t.Helper()
+			rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowDevice, Limit: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := map[parley.Principal]int{}
+			for _, r := range rows {
+				kept[parley.Principal{User: r.User, Org: r.Org}]++
+			}
+			for of, n := range want {
+				if got := len(d.p.Devices(of)); got != n || kept[of] != n {
+					t.Errorf("%v has %d devices, %d stored, want %d", of, got, kept[of], n)
+				}
+			}
+		}
+		add(enginetest.User, b.subscription())
+		add(ana, b.subscription())
+		has(map[parley.Principal]int{enginetest.User: 1, ana: 1})
+		guess := b.subscription()
+		guess.Subscription.Keys.Auth = base64.RawURLEncoding.EncodeToString([]byte("fedcba9876543210"))
+		add(bob, guess)
+		has(map[parley.Principal]int{enginetest.User: 1, ana: 1, bob: 1})
+		add(bob, b.subscription())
+		has(map[parley.Principal]int{enginetest.User: 0, ana: 0, bob: 1})
+		if _, err := d.p.Wish(t.Context(), enginetest.User, parley.Notify{Ends: true}); err != nil {
+			t.Fatal(err)
+		}
+		d.Await(d.Send(d.Session().ID, "for ana alone").ID)
+		if rows, err := store.Rows(t.Context(), parley.System(), seam.RowQuery{Kind: seam.RowOutbox, Limit: -1}); err != nil || len(rows) != 0 {
+			t.Errorf("the outbox has %d rows, %v", len(rows), err)
+		}
+	})
 }

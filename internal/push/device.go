@@ -6,7 +6,6 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"net"
 	"net/url"
 	"slices"
@@ -26,11 +25,9 @@ const MaxDevices = 20
 // device is a device with its secrets, as it is stored.
 type device struct {
 	parley.Device
-	Signs      []secret  `json:"signs,omitempty"`    // of a webhook: the newest first
-	Endpoint   string    `json:"endpoint,omitempty"` // of a browser
-	P256DH     []byte    `json:"p256dh,omitempty"`
-	Auth       []byte    `json:"auth,omitempty"`
-	Token      string    `json:"token,omitempty"`
+	secrets
+	Sealed     []byte    `json:"sealed,omitempty"` // the secrets, as they are stored
+	locked     error     // why they cannot be decrypted
 	retryAfter time.Time // after a failure nothing is sent before this; in memory only
 }
 
@@ -43,6 +40,9 @@ type secret struct {
 // shown is a device without its secrets.
 func (d device) shown() parley.Device {
 	d.Device.Secret = ""
+	if err := d.unlocked(); err != nil {
+		d.LastError = parley.Info(err).Message
+	}
 	return d.Device
 }
 
@@ -176,6 +176,9 @@ func (p *Push) Update(ctx context.Context, of parley.Principal, id parley.Device
 	}
 	shown := ""
 	if c.NewSecret {
+		if err := d.unlocked(); err != nil {
+			return parley.Device{}, err
+		}
 		if d.Kind != parley.DeviceWebhook {
 			return parley.Device{}, parley.Errorf(parley.CodeInvalid, "only webhooks have a secret").WithField("new_secret")
 		}
@@ -243,7 +246,7 @@ func (p *Push) remove(ctx context.Context, of parley.Principal, id parley.Device
 // truth, so what the store has is replaced whatever its version is: a put that failed may have
 // been stored all the same.
 func (p *Push) put(ctx context.Context, of parley.Principal, d device) error {
-	body, err := json.Marshal(d)
+	body, err := p.encoded(of, d)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 package push
 
-import "crypto/ecdh"
+import (
+	"crypto/ecdh"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
 
 // Ring makes Run look at the store, as when its clock has moved on.
 func (p *Push) Ring() { p.ring() }
@@ -15,3 +20,10 @@ var QuietUntil = quietUntil
 
 // Covers is covers.
 var Covers = covers
+
+// Offers are the answers that a notification of an interaction offers.
+func Offers(in parley.Interaction) []string {
+	rows := []seam.InteractionRow{{Interaction: in, Open: true}}
+	n, _ := withInteraction(notice{Type: "interaction.opened"}, seam.Batch{Index: seam.Index{Interactions: rows}}, in.ID)
+	return n.show().Choices
+}

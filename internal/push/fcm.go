@@ -61,8 +61,11 @@ func newFCM(o Options) (*fcm, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := guard.Client(false)
-	client.Timeout = sendWithin
+	client := o.Client
+	if client == nil {
+		client = guard.Client(false)
+	}
+	client = &http.Client{Transport: client.Transport, CheckRedirect: client.CheckRedirect, Timeout: sendWithin}
 	c := jwt.Config{Email: account.Email, PrivateKey: []byte(account.Key), PrivateKeyID: account.KeyID, Scopes: []string{fcmScope}, TokenURL: token}
 	return &fcm{
 		url: strings.TrimSuffix(base, "/") + "/v1/projects/" + url.PathEscape(account.Project) + "/messages:send", client: client, now: o.Now,

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -34,6 +35,7 @@ type notice struct {
 	RanMS       int64             `json:"ran_ms,omitempty"`
 	Interaction *about            `json:"interaction,omitempty"`
 	Whole       bool              `json:"whole,omitempty"` // title and text of the interaction have all of its call's input
+	Cut         bool              `json:"cut,omitempty"`   // they do not have all that the page shows
 
 	Attempts int    `json:"attempts,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -99,7 +101,13 @@ func (s stored) Append(ctx context.Context, by parley.Principal, b seam.Batch) e
 	}
 	// The batch stays its caller's, who may append it again.
 	b.Index.Rows = append(b.Index.Rows[:len(b.Index.Rows):len(b.Index.Rows)], rows...)
+	info := b.Index.Session
+	full := &noRoom{of: parley.Principal{User: info.User, Org: info.Org}, names: map[string]bool{}}
+	b.Index.Left = full.left
 	err := s.Store.Append(ctx, by, b)
+	if err == nil {
+		s.p.full(full)
+	}
 	s.p.ring() // also after an error: it may have been appended
 	return err
 }
@@ -203,6 +211,8 @@ func withInteraction(n notice, b seam.Batch, id parley.InteractionID) (notice, b
 		}
 		n.Interaction = &about{ID: id, Kind: in.Kind, Title: parley.Cut(in.Title, 500), Tool: in.Tool, Choices: in.Choices, Expires: in.ExpiresAt}
 		n.Text = parley.Cut(in.Text, maxText)
+		n.Cut = utf8.RuneCountInString(in.Title) > 500 || utf8.RuneCountInString(in.Text) > maxText || len(in.Reaches) > 3 ||
+			strings.Contains(in.Title+in.Text, "…") // which stands for what was left out
 		n.Whole = covers(n.Interaction.Title+"\n"+n.Text, in.Input)
 		if q := in.Questions; len(q) == 1 && !q[0].MultiSelect && len(q[0].Question) <= 500 {
 			n.Interaction.Question = q[0].Question

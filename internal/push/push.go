@@ -14,8 +14,11 @@
 // still to be sent about it.
 //
 // Users decide where webhooks go, so they reach public addresses only, except for those
-// that the operator allows. Endpoints, tokens and secrets are in the rows of devices and
-// nowhere else: no log, error or event has them.
+// that the operator allows. Endpoints, tokens and secrets are in the rows of devices,
+// encrypted if there is a [Sealer], and nowhere else: no log, error or event has them.
+//
+// A message for which the outbox has no room is dropped. The device counts it and says so,
+// and so do the log and [Options.Dropped].
 //
 // Only one process may use the store. Methods are safe for concurrent use.
 package push
@@ -56,14 +59,21 @@ type Options struct {
 	// VAPID is the private key for browsers, 32 bytes in base64url. Empty: one is made, and
 	// kept in the store.
 	VAPID string
+	// Sealer encrypts the secrets of devices, and the key that was made for browsers, in the store. Nil: they are
+	// stored as they are.
+	Sealer Sealer
 	// FCM are the credentials of a service account, as JSON; nil: there is no FCM.
 	FCM []byte
 	// FCMURL replaces the address of FCM.
 	FCMURL string
 	// Resolver looks up names; nil: the system's.
 	Resolver *net.Resolver
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: discarded
+	// Client replaces the one that reaches receivers. Nil: one that reaches public addresses, and those of Allow.
+	Client *http.Client
+	// Dropped is told of messages for which there was no room. Nil: nobody is.
+	Dropped func(messages int)
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: discarded
 }
 
 // Push notifies devices. Make one with [Open].
@@ -102,7 +112,11 @@ func Open(ctx context.Context, store Store, o Options) (*Push, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Push{o: o, store: store, client: guard.Client(false), wake: make(chan struct{}, 1), users: map[parley.Principal]*user{}}
+	client := o.Client
+	if client == nil {
+		client = guard.Client(false)
+	}
+	p := &Push{o: o, store: store, client: client, wake: make(chan struct{}, 1), users: map[parley.Principal]*user{}}
 	if o.VAPID != "" {
 		if _, err := p.vapid(ctx); err != nil {
 			return nil, err
@@ -117,14 +131,8 @@ func Open(ctx context.Context, store Store, o Options) (*Push, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rows {
-		d := &device{}
-		if err := json.Unmarshal(r.Body, d); err != nil {
-			o.Logger.WarnContext(ctx, "a device cannot be read", "device", r.ID, "error", err)
-			continue
-		}
-		u := p.userOf(parley.Principal{User: r.User, Org: r.Org})
-		u.devices = append(u.devices, d)
+	if err := p.read(ctx, rows); err != nil {
+		return nil, err
 	}
 	rows, err = store.Rows(ctx, parley.System(), seam.RowQuery{Kind: seam.RowNotify, Limit: -1})
 	if err != nil {

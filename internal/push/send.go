@@ -51,6 +51,11 @@ type sending struct {
 	next  time.Time // when something is due that was put off here; zero: nothing
 	hands sync.WaitGroup
 
+	away bool // the store does not answer; only for Run
+
+	lost map[waiter]int // messages for which there was no room
+	tell time.Time      // when that is said again
+
 	off    map[parley.DeviceID]int // messages put off since the device's share was looked at
 	passed map[waiter]int          // messages passed over, when the device's share was looked at; only for scan
 }
@@ -73,12 +78,25 @@ func (p *Push) Run(ctx context.Context) {
 			swept = now
 		}
 		began := time.Now()
-		if err := p.scan(ctx, now); err != nil && ctx.Err() == nil {
-			p.o.Logger.WarnContext(ctx, "what is to be sent cannot be read", "error", err)
-		}
+		p.tell(ctx, now)
+		p.outage(ctx, p.scan(ctx, now))
 		breathe(ctx, time.Since(began))
 		timer.Reset(p.pause(p.o.Now()))
 	}
+}
+
+// outage logs the beginning and the end of a time in which the store does not answer.
+func (p *Push) outage(ctx context.Context, err error) {
+	s := &p.sends
+	switch {
+	case ctx.Err() != nil || (err != nil) == s.away:
+		return
+	case err != nil:
+		p.o.Logger.WarnContext(ctx, "what is to be sent cannot be read; it is tried again without further words", "error", err)
+	default:
+		p.o.Logger.InfoContext(ctx, "what is to be sent can be read again")
+	}
+	s.away = err != nil
 }
 
 // pause is how long to wait for the next look at the store.
@@ -94,7 +112,9 @@ func (p *Push) pause(now time.Time) time.Duration {
 // scan begins to send what is due, as far as there are hands for it.
 func (p *Push) scan(ctx context.Context, now time.Time) error {
 	p.sends.mu.Lock()
-	p.sends.next = time.Time{}
+	if !p.sends.next.After(now) {
+		p.sends.next = time.Time{}
+	}
 	p.sends.mu.Unlock()
 	q := seam.RowQuery{Kind: seam.RowOutbox, Open: true, Due: now.Add(time.Millisecond), Limit: 500}
 	passed := map[waiter]int{}
@@ -380,6 +400,9 @@ func (p *Push) sweep(ctx context.Context, now time.Time) error {
 }
 
 func (p *Push) send(ctx context.Context, of parley.Principal, n notice, d device) error {
+	if err := d.unlocked(); err != nil {
+		return &verdict{text: parley.Info(err).Message}
+	}
 	switch d.Kind {
 	case parley.DeviceWebhook:
 		return p.sendWebhook(ctx, of, n, d)

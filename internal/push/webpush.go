@@ -53,7 +53,7 @@ func (p *Push) vapid(ctx context.Context) (*vapid, error) {
 	p.keyMu.Lock()
 	defer p.keyMu.Unlock()
 	if p.key == nil {
-		key, err := openVAPID(ctx, p.store, p.o)
+		key, err := p.openVAPID(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,8 @@ func (p *Push) vapid(ctx context.Context) (*vapid, error) {
 }
 
 // openVAPID takes the operator's key, or the one in the store, which it makes if there is none.
-func openVAPID(ctx context.Context, store Store, o Options) (*vapid, error) {
+func (p *Push) openVAPID(ctx context.Context) (*vapid, error) {
+	o := p.o
 	if o.VAPID != "" {
 		v, err := newVAPID(o.VAPID, o.Contact)
 		if err != nil {
@@ -73,11 +74,19 @@ func openVAPID(ctx context.Context, store Store, o Options) (*vapid, error) {
 	}
 	name := seam.RowName{Kind: seam.RowNotify, ID: "vapid"}
 	for range 2 {
-		r, err := store.Row(ctx, parley.System(), name)
+		r, err := p.store.Row(ctx, parley.System(), name)
 		if err == nil {
-			var text string
-			if err := json.Unmarshal(r.Body, &text); err != nil {
+			text, stale, err := p.keptKey(r.Body)
+			if err != nil {
 				return nil, fmt.Errorf("the server's key for push services: %w", err)
+			}
+			if stale {
+				if r.Body, err = p.keyBody(text); err != nil {
+					return nil, err
+				}
+				if _, err := p.store.PutRow(ctx, parley.System(), r); err != nil && !lost(err) {
+					return nil, err
+				}
 			}
 			return newVAPID(text, o.Contact)
 		}
@@ -88,15 +97,46 @@ func openVAPID(ctx context.Context, store Store, o Options) (*vapid, error) {
 		if err != nil {
 			return nil, err
 		}
-		body, err := json.Marshal(base64.RawURLEncoding.EncodeToString(key.Bytes()))
+		body, err := p.keyBody(base64.RawURLEncoding.EncodeToString(key.Bytes()))
 		if err != nil {
 			return nil, err
 		}
-		if _, err := store.PutRow(ctx, parley.System(), seam.Row{RowName: name, Body: body, Version: seam.NoRow}); err != nil && !lost(err) {
+		if _, err := p.store.PutRow(ctx, parley.System(), seam.Row{RowName: name, Body: body, Version: seam.NoRow}); err != nil && !lost(err) {
 			return nil, err
 		}
 	}
 	return nil, parley.Errorf(parley.CodeInternal, "the server's key for push services is not kept")
+}
+
+var aboutKey = []string{"vapid"}
+
+// sealedKey is the server's own key as it is stored, if there is a sealer; else it is a text.
+type sealedKey struct {
+	Sealed []byte `json:"sealed"`
+}
+
+func (p *Push) keyBody(text string) ([]byte, error) {
+	if p.o.Sealer == nil {
+		return json.Marshal(text)
+	}
+	sealed, err := p.o.Sealer.Seal(aboutKey, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(sealedKey{sealed})
+}
+
+// keptKey reads the key. stale means that it should be stored anew.
+func (p *Push) keptKey(body []byte) (text string, stale bool, err error) {
+	var s sealedKey
+	if json.Unmarshal(body, &text) == nil {
+		return text, p.o.Sealer != nil, nil
+	}
+	if err := json.Unmarshal(body, &s); err != nil {
+		return "", false, err
+	}
+	plain, newest, err := p.unseal(aboutKey, s.Sealed)
+	return string(plain), !newest, err
 }
 
 func newVAPID(text, contact string) (*vapid, error) {
@@ -273,7 +313,7 @@ type shownNotice struct {
 	Options  []string `json:"options,omitempty"`
 }
 
-// maxConfirmed is the most bytes that a notification shows on every platform.
+// maxConfirmed is the most bytes that a notification shows on every platform, less than what is cut here.
 const maxConfirmed = 160
 
 // show is a notice in words.
@@ -305,9 +345,14 @@ func (n notice) show() shownNotice {
 			if len(in.Options) == 2 && in.Question != "" {
 				s.Question, s.Options = in.Question, in.Options
 			}
-			// Whoever confirms has to see all that will be sent, which a notification may not show.
-			if in.Kind == parley.KindConfirmation && (!n.Whole || len(s.Body) > maxConfirmed || len(n.Text) >= maxText-4) {
+			// Whoever confirms has to see all that will be sent, and whoever allows something all of its words. A
+			// notification may not show them.
+			cut := n.Cut || len(s.Body) > maxConfirmed
+			switch {
+			case in.Kind == parley.KindConfirmation && (cut || !n.Whole):
 				s.Choices = slices.DeleteFunc(slices.Clone(s.Choices), func(c string) bool { return c != parley.ChoiceDeny })
+			case in.Kind == parley.KindPermission && cut:
+				s.Choices = nil
 			}
 		default:
 			s.Close, s.Body = true, "Answered elsewhere."

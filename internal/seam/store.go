@@ -195,6 +195,9 @@ type Index struct {
 	// because an outbox is full. DropRows are removed before, those that exist.
 	Rows     []Row
 	DropRows []RowName
+	// Left, unless it is nil, is told of each row that is left out before Append returns. It may be told so again when
+	// the store repeats a transaction.
+	Left func(RowName)
 	// SessionInfo.OutsideID of a batch with Create is the alias, unique per user, org and
 	// app; a taken one refuses the whole batch.
 }

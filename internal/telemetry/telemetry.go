@@ -53,6 +53,7 @@ type Metrics struct {
 	filesFailed prometheus.Counter
 
 	untraced prometheus.Counter     // appends
+	unsent   prometheus.Counter     // notifications
 	spans    *prometheus.CounterVec // outcome
 
 	known labels
@@ -118,6 +119,7 @@ func New(l Labels) *Metrics {
 		toolTime:   seconds("tool_seconds", "Time of tool calls that ran.", "tool"),
 		spans:      counter("trace_spans_total", "Spans, by whether a collector has them.", "outcome"),
 		untraced:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "parley", Name: "trace_appends_dropped_total", Help: "Appends that tracing could not keep up with, or could not read again."}),
+		unsent:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: "parley", Name: "notifications_dropped_total", Help: "Messages to users' devices for which there was no room."}),
 		turns:      counter("turns_total", "Turns that ended, by app and how.", "app", "status"),
 		modelCalls: counter("model_calls_total", "Model calls that ended, by the model that was asked.", "app", "model", "outcome"),
 		tokens:     counter("model_tokens_total", "Tokens of model calls that ended; of calls without a reply what was reserved.", "app", "model", "kind"),
@@ -138,7 +140,7 @@ func New(l Labels) *Metrics {
 	}
 	m.registry.MustRegister(
 		m.turns, m.modelCalls, m.tokens, m.usd, m.tools, m.budgets, m.asked, m.sessions, m.failed, m.events, m.appends, m.streams,
-		m.turnTime, m.modelTime, m.firstText, m.toolTime, m.untraced, m.spans, m.waiting, m.filesBehind, m.filesFailed,
+		m.turnTime, m.modelTime, m.firstText, m.toolTime, m.untraced, m.unsent, m.spans, m.waiting, m.filesBehind, m.filesFailed,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -157,6 +159,9 @@ func (m *Metrics) FilesBehind(n int) { m.filesBehind.Set(float64(n)) }
 
 // FilesFailed counts that files of sessions could not be written.
 func (m *Metrics) FilesFailed() { m.filesFailed.Inc() }
+
+// Dropped counts messages to users' devices for which there was no room.
+func (m *Metrics) Dropped(messages int) { m.unsent.Add(float64(messages)) }
 
 // Streams sets how many streams are open.
 func (m *Metrics) Streams(n int) { m.streams.Set(float64(n)) }

@@ -63,13 +63,15 @@ function actionsOf(m) {
     { action: "allow", title: m.kind === "permission" ? "Allow once" : "Confirm" },
     { action: "deny", title: m.kind === "permission" ? "Deny" : "Cancel" },
   ];
-  return offered.filter(({ action }) => m.choices?.includes(action));
+  const may = offered.filter(({ action }) => m.choices?.includes(action));
+  // What the notification does not show whole can only be allowed where it can be read.
+  return may.some(({ action }) => action === "allow") ? may : [...may, { action: "open", title: "Open" }];
 }
 
 async function clicked(notification, action) {
   notification.close();
   const d = notification.data ?? {};
-  if (action && d.interaction && (await answer(d, action))) return;
+  if (action && action !== "open" && d.interaction && (await answer(d, action))) return;
   await open(d);
 }
 

@@ -70,6 +70,8 @@ func (t *tables) putRows(ix seam.Index, user, org string) {
 		r.User, r.Org = user, org
 		if _, there := t.rows[r.RowName]; there || rule.RowFits(parley.System(), rule.RowKiB(r), 0, t.rowsHeld(r.RowName)) {
 			t.putRow(r)
+		} else if ix.Left != nil {
+			ix.Left(r.RowName)
 		}
 	}
 }

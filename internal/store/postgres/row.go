@@ -174,6 +174,9 @@ func (pl *plan) addRows(ix seam.Index, at *place) {
 		n, of := name{r.Kind, at.user, at.org, r.ID}, name{r.Kind, at.user, at.org}
 		if kib := rule.RowKiB(r); !pl.rows[n] {
 			if !rule.RowFits(parley.System(), kib, 0, pl.held[of]) {
+				if ix.Left != nil {
+					ix.Left(r.RowName)
+				}
 				continue
 			}
 			pl.held[of] += kib

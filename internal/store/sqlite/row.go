@@ -92,6 +92,9 @@ func putRows(c *conn, ix seam.Index, user, org string) error {
 				return err
 			}
 			if !rule.RowFits(parley.System(), rule.RowKiB(r), 0, held) {
+				if ix.Left != nil {
+					ix.Left(r.RowName)
+				}
 				continue
 			}
 		}

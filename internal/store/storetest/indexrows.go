@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -272,7 +274,9 @@ func rowLimits(t *testing.T, s seam.Store) {
 	for i := range fits + 3 {
 		b.Index.Rows = append(b.Index.Rows, rowOf("outbox", fmt.Sprintf("r%02d", i), 1, body))
 	}
+	left := leftOut(&b)
 	must(t, s.Append(ctx, ann, b))
+	equal(t, "left out", left(), []string{fmt.Sprintf("r%02d", fits), fmt.Sprintf("r%02d", fits+1), fmt.Sprintf("r%02d", fits+2)})
 	count := func() int {
 		all, err := s.Rows(ctx, parley.System(), seam.RowQuery{Kind: "outbox", Limit: -1})
 		must(t, err)
@@ -285,13 +289,15 @@ func rowLimits(t *testing.T, s seam.Store) {
 	if must(t, err); len(page) != (1<<20)/rule.MaxRow {
 		t.Errorf("a page has %d large rows", len(page))
 	}
-	must(t, s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 1, Events: steered("S", 2, 1), Index: seam.Index{Rows: []seam.Row{rowOf("outbox", "more", 1, body), rowOf("outbox", "r00", 1, body)}}}))
+	b = seam.Batch{Session: "S", Epoch: 1, After: 1, Events: steered("S", 2, 1), Index: seam.Index{Rows: []seam.Row{rowOf("outbox", "more", 1, body), rowOf("outbox", "r00", 1, body)}}}
+	left = leftOut(&b)
+	must(t, s.Append(ctx, ann, b))
+	equal(t, "left out", left(), []string{"more"})
 	_, err = s.PutRow(ctx, ann, rowOf("outbox", "more", 1, body))
 	want(t, "one more", err, parley.CodeQuota)
 	putRow(t, s, ann, rowOf("timer", "of another kind", 1, body))
 	putRow(t, s, bob, rowOf("outbox", "of another user", 1, body))
-	left := rule.MaxRows - fits*each
-	for i := range left {
+	for i := range rule.MaxRows - fits*each {
 		putRow(t, s, ann, rowOf("outbox", fmt.Sprint("small", i), 1, "1"))
 	}
 	_, err = s.PutRow(ctx, ann, rowOf("outbox", "small0", 1, body))
@@ -304,6 +310,22 @@ func rowLimits(t *testing.T, s seam.Store) {
 	putRow(t, s, ann, rowOf("outbox", "more", 1, "1"))
 	if got, err := s.Row(ctx, ann, seam.RowName{Kind: "outbox", ID: "r00"}); err != nil || !bytes.Equal(got.Body, []byte(body)) {
 		t.Errorf("a large row: %d bytes, %v", len(got.Body), err)
+	}
+}
+
+// leftOut collects the ids of the rows of a batch that are left out.
+func leftOut(b *seam.Batch) func() []string {
+	var mu sync.Mutex
+	ids := map[string]bool{}
+	b.Index.Left = func(n seam.RowName) {
+		mu.Lock()
+		defer mu.Unlock()
+		ids[n.ID] = true
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Sorted(maps.Keys(ids))
 	}
 }
 

@@ -164,6 +164,7 @@ export interface OwnDevice {
   created_at: string;
   delivered_at?: string;
   last_error?: string;
+  dropped?: number;
 }
 
 /** How an app looks. */

@@ -820,6 +820,7 @@ export interface Device {
   delivered_at?: string; // the last time that something arrived
   failures?: number; // attempts that failed since
   last_error?: string;
+  dropped?: number; // messages for which there was no room, ever
 }
 
 /** DeviceID identifies a device. */

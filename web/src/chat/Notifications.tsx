@@ -134,7 +134,8 @@ const kinds = { webhook: "Program", webpush: "Browser", fcm: "Phone app" } as co
 function health(d: Device): string {
   if (d.paused) return d.last_error ? `Paused: ${d.last_error}.` : "Paused.";
   if (d.failures) return `Failing: ${d.last_error ?? ""}.`;
-  return d.delivered_at ? "It works." : "Nothing was sent yet.";
+  const dropped = d.dropped ? ` ${d.dropped} ${d.dropped === 1 ? "message was" : "messages were"} dropped, because too much was waiting.` : "";
+  return (d.delivered_at ? "It works." : "Nothing was sent yet.") + dropped;
 }
 
 function Part({ title, children }: { title: string; children: ReactNode }) {

@@ -171,7 +171,7 @@ function Account() {
                   <Row
                     key={d.id}
                     name={d.name || deviceKinds[d.kind]}
-                    about={[deviceKinds[d.kind], d.delivered_at ? `reached ${ago(d.delivered_at, now)}` : "not reached yet", d.last_error && "the last message did not arrive"].filter(Boolean).join(" · ")}
+                    about={[deviceKinds[d.kind], d.delivered_at ? `reached ${ago(d.delivered_at, now)}` : "not reached yet", d.last_error && "the last message did not arrive", d.dropped && `${d.dropped} dropped`].filter(Boolean).join(" · ")}
                     action="Remove"
                     label={`Remove ${d.name || deviceKinds[d.kind]}`}
                     onAction={() =>
