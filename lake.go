@@ -85,3 +85,107 @@ type LakeTouched struct {
 	Path string `json:"path"`
 	What string `json:"what"` // created, updated or deleted
 }
+
+// WriteEntity is the new text of an entity.
+type WriteEntity struct {
+	Path string `json:"path,omitempty"` // of an entity that is made
+	Body string `json:"body"`           // the whole file, with its front matter
+	// Version is the version that the text is based on. Empty: the entity is made.
+	Version string `json:"version,omitempty"`
+	Reason  string `json:"reason,omitempty"` // why, for the history
+}
+
+// MoveEntity gives an entity another path.
+type MoveEntity struct {
+	To      string `json:"to"`
+	Version string `json:"version,omitempty"` // of the entity that is moved; empty: any
+	Reason  string `json:"reason,omitempty"`
+}
+
+// EntityChanged is what a change of an entity did.
+type EntityChanged struct {
+	Path    string `json:"path"`
+	Version string `json:"version,omitempty"` // empty: the entity was deleted
+	Commit  string `json:"commit,omitempty"`  // empty: nothing had to be changed
+	Merged  bool   `json:"merged,omitempty"`  // what somebody else has changed since is in it, too
+	// Rewritten are the other entities whose links were changed by a move.
+	Rewritten []string `json:"rewritten"`
+	Repeated  bool     `json:"repeated,omitempty"` // the change was made before, with the same key
+}
+
+// EntityList is a page of entities, in the order of the bytes of their paths.
+type EntityList struct {
+	Entities []Entity `json:"entities"`
+	Next     string   `json:"next,omitempty"` // what to ask for next; empty: this is the last page
+}
+
+// EntityHits is a page of what a search found, the best first.
+type EntityHits struct {
+	Hits []EntityHit `json:"hits"`
+	Next string      `json:"next,omitempty"`
+	// Partial says that no entity has all words; these have some of them.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// EntityBacklinks is a page of the links that lead to an entity.
+type EntityBacklinks struct {
+	Links []EntityBacklink `json:"links"`
+	Next  string           `json:"next,omitempty"`
+}
+
+// EntityHistory is a page of the commits that changed an entity, the newest first.
+type EntityHistory struct {
+	Revisions []EntityRevision `json:"revisions"`
+	Next      string           `json:"next,omitempty"`
+}
+
+// EntityFaults is a page of what is wrong, in the order of the entities and their lines.
+type EntityFaults struct {
+	Faults []EntityFault `json:"faults"`
+	Next   string        `json:"next,omitempty"`
+}
+
+// EntityFolder is a folder of a lake, with how many entities are in it at any depth.
+type EntityFolder struct {
+	Path     string `json:"path"`
+	Entities int    `json:"entities"`
+}
+
+// EntityTree is what is directly in a folder of a lake.
+type EntityTree struct {
+	Folders  []EntityFolder `json:"folders"`
+	Entities []Entity       `json:"entities"`
+	Next     string         `json:"next,omitempty"` // of the entities
+}
+
+// EntityNode is an entity in a graph.
+type EntityNode struct {
+	Path  string `json:"path"`
+	Title string `json:"title"`
+	Kind  string `json:"kind"`
+}
+
+// EntityEdge says how many links lead from one entity to another.
+type EntityEdge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	N    int    `json:"n"`
+}
+
+// EntityGraph is the entities of a lake and the links among them. It is whole; Cut says that there is more.
+type EntityGraph struct {
+	Nodes  []EntityNode `json:"nodes"`
+	Edges  []EntityEdge `json:"edges"`
+	Broken int          `json:"broken"` // links that lead nowhere
+	Cut    bool         `json:"cut,omitempty"`
+}
+
+// LakeFeed is a page of the changes of a lake, the oldest first.
+type LakeFeed struct {
+	Changes []LakeChange `json:"changes"`
+	Cursor  string       `json:"cursor"` // for the next page, also when this one is empty
+	More    bool         `json:"more,omitempty"`
+	// Reset says that the cursor is not known any more, because somebody has replaced the history:
+	// the changes begin with the first.
+	Reset bool `json:"reset,omitempty"`
+}

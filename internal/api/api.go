@@ -150,6 +150,7 @@ func New(o Options) *Server {
 				{Name: "access", Description: "Who the caller is, and the sign-ins and keys that act as them."},
 				{Name: "devices", Description: "What is told when a turn ends or waits: browsers, apps on phones, programs."},
 				{Name: "workspaces", Description: "Folders of files that sessions work in."},
+				{Name: "entities", Description: "The pages of a lake, with their links and their history."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
 				{Name: "server", Description: "What the server offers, and its health."},
 				{Name: wiresTag, Description: "The apps' own protocols, as their clients expect them."},
@@ -169,6 +170,7 @@ func New(o Options) *Server {
 	s.accessRoutes()
 	s.deviceRoutes()
 	s.workspaceRoutes()
+	s.entityRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()
 	s.specRoutes()

@@ -24,6 +24,14 @@ func heldBy(operation string) (bytes int, late bool) {
 		return heldText, false
 	case "list-files":
 		return heldTree, false
+	case "read-entity", "read-entity-revision", "diff-entity":
+		return heldEntity, false
+	case "list-entities", "search-entities", "list-entity-tree", "validate-entities", "list-entity-changes", "list-entity-backlinks", "list-entity-links", "list-entity-revisions":
+		return heldList, false
+	case "get-entity-graph":
+		return heldGraph, false
+	case "follow-entity-changes":
+		return 0, false
 	case "get-artifact":
 		return maxArtifact, false
 	case "events", "await-turn", "import-session", "stream", "list-sessions", "export-session":

@@ -27,7 +27,9 @@ type Change struct {
 	Body string // the whole new content, for Create and Update
 	// Base is the version that the change is based on. Update needs it; Move and Delete are refused if it is given and the entity has
 	// another.
-	Base   string
+	Base string
+	// Exact refuses an update of an entity that has another version, in place of merging the changes.
+	Exact  bool
 	Author Author
 	Reason string // the commit's message
 	// Key names the change: a second one with it is not made, and returns what the first one did. At most 200 bytes. "": none.
@@ -299,6 +301,9 @@ func (k *changer) update(ctx context.Context, b gitrepo.Base, s state) (p gitrep
 	}
 	body := k.c.Body
 	if k.c.Base != s.version() {
+		if k.c.Exact {
+			return p, conflict(s.path, s.version(), nil)
+		}
 		base, ok, err := b.Blob(ctx, k.c.Base, s.path, MaxEntity)
 		if err != nil {
 			return p, err

@@ -15,10 +15,7 @@ import (
 )
 
 // History is a page of the commits that changed an entity, the newest first.
-type History struct {
-	Revisions []Revision `json:"revisions"`
-	Next      string     `json:"next,omitempty"`
-}
+type History = parley.EntityHistory
 
 // spelt is the path of an entity that may not be there any more.
 func (l *Lake) spelt(ctx context.Context, name string) (string, error) {
@@ -175,13 +172,7 @@ func unified(name, old, now string, was, is bool) string {
 }
 
 // Feed is a page of the changes of a lake, the oldest first.
-type Feed struct {
-	Changes []parley.LakeChange `json:"changes"`
-	Cursor  string              `json:"cursor"` // for the next page, also when this one is empty
-	More    bool                `json:"more,omitempty"`
-	// Reset says that the cursor is not known any more, because somebody has replaced the history: the changes begin with the first.
-	Reset bool `json:"reset,omitempty"`
-}
+type Feed = parley.LakeFeed
 
 // maxTouched is how many files of a change are listed.
 const maxTouched = 500

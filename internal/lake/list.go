@@ -37,10 +37,7 @@ func (p Page) limit() int {
 }
 
 // List is a page of entities, in the order of the bytes of their paths.
-type List struct {
-	Entities []Entity `json:"entities"`
-	Next     string   `json:"next,omitempty"`
-}
+type List = parley.EntityList
 
 // where is the condition of a filter on the table file as f.
 func (f Filter) where() (cond string, args []any) {
@@ -242,10 +239,7 @@ func linksOf(c *sqlite.Conn, cond string, args []any, f func(from string, id int
 }
 
 // Backlinks is a page of the links that lead to an entity, or to another file of the lake.
-type Backlinks struct {
-	Links []Backlink `json:"links"`
-	Next  string     `json:"next,omitempty"`
-}
+type Backlinks = parley.EntityBacklinks
 
 // Backlinks lists the links to an entity, in the order of the entities that have them.
 func (l *Lake) Backlinks(ctx context.Context, name string, p Page) (b Backlinks, err error) {
@@ -328,25 +322,12 @@ func anyFile(c *sqlite.Conn, name string) (string, error) {
 
 // Node and Edge are of a [Graph].
 type (
-	Node struct {
-		Path  string `json:"path"`
-		Title string `json:"title"`
-		Kind  string `json:"kind"`
-	}
-	Edge struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-		N    int    `json:"n"` // links
-	}
+	Node = parley.EntityNode
+	Edge = parley.EntityEdge
 )
 
 // Graph is the entities and the links among them. It is whole, so a large lake's is large; Cut says that there is more.
-type Graph struct {
-	Nodes  []Node `json:"nodes"`
-	Edges  []Edge `json:"edges"`
-	Broken int    `json:"broken"` // links that lead nowhere
-	Cut    bool   `json:"cut,omitempty"`
-}
+type Graph = parley.EntityGraph
 
 const (
 	maxGraphNodes = 20_000
@@ -364,7 +345,7 @@ func (l *Lake) Graph(ctx context.Context, f Filter) (g Graph, err error) {
 				g.Cut = true
 				return nil
 			}
-			n := Node{st.ColumnText(0), st.ColumnText(1), st.ColumnText(2)}
+			n := Node{Path: st.ColumnText(0), Title: st.ColumnText(1), Kind: st.ColumnText(2)}
 			in[n.Path] = true
 			g.Nodes = append(g.Nodes, n)
 			return nil
@@ -396,7 +377,7 @@ func (l *Lake) Graph(ctx context.Context, f Filter) (g Graph, err error) {
 				g.Cut = true
 			default:
 				at[to] = len(g.Edges)
-				g.Edges = append(g.Edges, Edge{from, to, 1})
+				g.Edges = append(g.Edges, Edge{From: from, To: to, N: 1})
 			}
 			return nil
 		})
@@ -405,17 +386,10 @@ func (l *Lake) Graph(ctx context.Context, f Filter) (g Graph, err error) {
 }
 
 // Folder is a folder of the tree, with how many entities are in it at any depth.
-type Folder struct {
-	Path     string `json:"path"`
-	Entities int    `json:"entities"`
-}
+type Folder = parley.EntityFolder
 
 // Tree is what is directly in a folder.
-type Tree struct {
-	Folders  []Folder `json:"folders"`
-	Entities []Entity `json:"entities"`
-	Next     string   `json:"next,omitempty"` // of the entities
-}
+type Tree = parley.EntityTree
 
 // Tree lists a folder; "" is the lake itself.
 func (l *Lake) Tree(ctx context.Context, dir string, p Page) (t Tree, err error) {
@@ -438,7 +412,7 @@ func (l *Lake) Tree(ctx context.Context, dir string, p Page) (t Tree, err error)
 	err = l.x.with(ctx, func(c *sqlite.Conn) error {
 		err := each(c, `SELECT substr(rest, 1, instr(rest, '/') - 1), count(*) FROM (SELECT substr(f.path, ?) AS rest FROM file f WHERE `+cond+`) WHERE instr(rest, '/') > 0 GROUP BY 1 ORDER BY 1`,
 			append([]any{len([]rune(below)) + 1}, args...), func(st *sqlite.Stmt) error {
-				t.Folders = append(t.Folders, Folder{below + st.ColumnText(0), st.ColumnInt(1)})
+				t.Folders = append(t.Folders, Folder{Path: below + st.ColumnText(0), Entities: st.ColumnInt(1)})
 				return nil
 			})
 		if err != nil {

@@ -19,12 +19,7 @@ type Query struct {
 }
 
 // Hits is a page of what a search found, the best first.
-type Hits struct {
-	Hits []Hit  `json:"hits"`
-	Next string `json:"next,omitempty"`
-	// Partial says that no entity has all words; these have some of them.
-	Partial bool `json:"partial,omitempty"`
-}
+type Hits = parley.EntityHits
 
 const (
 	maxQuery = 1000 // bytes
@@ -54,12 +49,12 @@ func (l *Lake) Search(ctx context.Context, q Query, p Page) (h Hits, err error) 
 	most := min(p.limit(), 100)
 	err = l.x.with(ctx, func(c *sqlite.Conn) error {
 		if !some {
-			if err := h.match(c, strings.Join(terms, " AND "), q.Filter, from, most); err != nil || len(h.Hits) > 0 || from > 0 || len(terms) == 1 {
+			if err := match(&h, c, strings.Join(terms, " AND "), q.Filter, from, most); err != nil || len(h.Hits) > 0 || from > 0 || len(terms) == 1 {
 				return err
 			}
 		}
 		some = true
-		return h.match(c, strings.Join(terms, " OR "), q.Filter, from, most)
+		return match(&h, c, strings.Join(terms, " OR "), q.Filter, from, most)
 	})
 	h.Partial = some && len(h.Hits) > 0
 	if len(h.Hits) > most {
@@ -75,12 +70,12 @@ func (l *Lake) Search(ctx context.Context, q Query, p Page) (h Hits, err error) 
 }
 
 // match runs a query of the index. The weights are those of title, tags and text.
-func (h *Hits) match(c *sqlite.Conn, match string, f Filter, from, most int) error {
+func match(h *Hits, c *sqlite.Conn, query string, f Filter, from, most int) error {
 	cond, args := f.where()
-	args = append([]any{match}, args...)
+	args = append([]any{query}, args...)
 	return each(c, `SELECT `+columns+`, snippet(text, 2, '**', '**', '…', 24), score FROM (
 			SELECT t.rowid AS doc, bm25(text, 8.0, 4.0, 1.0) AS score FROM text t JOIN file f ON f.id = t.rowid WHERE text MATCH ? AND `+cond+` ORDER BY score, f.path LIMIT `+strconv.Itoa(most+1)+` OFFSET `+strconv.Itoa(from)+`
-		) hit JOIN file f ON f.id = hit.doc JOIN text ON text.rowid = hit.doc WHERE text MATCH ? ORDER BY score, f.path`, append(args, match), func(st *sqlite.Stmt) error {
+		) hit JOIN file f ON f.id = hit.doc JOIN text ON text.rowid = hit.doc WHERE text MATCH ? ORDER BY score, f.path`, append(args, query), func(st *sqlite.Stmt) error {
 		_, e, err := row(st)
 		h.Hits = append(h.Hits, Hit{Entity: e, Snippet: strings.TrimSpace(strings.ToValidUTF8(parley.Cut(st.ColumnText(11), 600), "")), Score: -st.ColumnFloat(12)})
 		return err

@@ -15,10 +15,7 @@ import (
 )
 
 // Faults is a page of what is wrong, in the order of the entities and their lines.
-type Faults struct {
-	Faults []Fault `json:"faults"`
-	Next   string  `json:"next,omitempty"`
-}
+type Faults = parley.EntityFaults
 
 // Validate looks what is wrong with entities: their front matter cannot be read or is missing, links lead nowhere, or names differ
 // only in case. Paths are entities or folders; none: all.
@@ -45,12 +42,12 @@ func (l *Lake) Validate(ctx context.Context, paths []string, p Page) (v Faults, 
 			}
 			in = append(in, dir)
 		}
-		return v.all(c, in, p)
+		return validate(&v, c, in, p)
 	})
 	return v, err
 }
 
-func (v *Faults) all(c *sqlite.Conn, in []string, p Page) error {
+func validate(v *Faults, c *sqlite.Conn, in []string, p Page) error {
 	most := p.limit()
 	a := alikes{c, map[string][]string{}}
 	type entity struct {

@@ -22,7 +22,7 @@ func (p *plan) userFiles(e *engine.Engine, apps *scope.Scopes) *userfiles.Files 
 			}
 			return app.Folders(), nil
 		},
-		Checkpoints: p.checks.Load, Session: e.Session,
+		Checkpoints: p.checks.Load, Session: e.Session, Lakes: p.lakesOf(),
 		Repo: func(ctx context.Context, dir string) (*gitrepo.Repo, error) {
 			// Of its own: who commits in the same process has another one.
 			if err := p.folder.Make("history"); err != nil {

@@ -45,6 +45,8 @@ type Options struct {
 	// them.
 	Checkpoints func() *checkpoint.Store
 	Session     func(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
+
+	Lakes Lakes // the zero value: there are none
 }
 
 // Files are the files of all users' workspaces.
