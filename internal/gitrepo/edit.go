@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -141,7 +142,8 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 				if _, err = r.commit(ctx, r.found(again, c.When)); err != nil {
 					return err
 				}
-			case (errors.Is(err, errBranchMoved) || errors.Is(err, errMoved)) && tries < 10:
+			case (errors.Is(err, errBranchMoved) || errors.Is(err, errMoved)) && tries < 50:
+				time.Sleep(lockPause)
 			case err == nil:
 				return parley.Errorf(parley.CodeConflict, "%s cannot be committed, because the repository ignores it or somebody changes it all the time", trim(again))
 			default:
@@ -150,6 +152,30 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 		}
 	})
 	return made, said(err)
+}
+
+// pushTime is longer than a git that receives a push takes from putting the files and the index into place, to moving the branch. It
+// holds no lock in between.
+const pushTime = 300 * time.Millisecond
+
+// underWay reports whether somebody's git may be about to move the branch: the index has just got something that the commit does not have. What a
+// person has staged looks the same; it is waited for once. Git's lock of the index is held.
+func (r *Repo) underWay(ctx context.Context, tip string) bool {
+	fi, err := os.Lstat(filepath.Join(r.gitDir, "index"))
+	if err != nil || time.Since(fi.ModTime()) > pushTime {
+		return false
+	}
+	list, err := index{r, filepath.Join(r.gitDir, "index")}.against(ctx, tip)
+	if err != nil || len(list) == 0 {
+		return false
+	}
+	now := fmt.Sprint(list)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.staged.what != now {
+		r.staged.what, r.staged.since = now, time.Now()
+	}
+	return time.Since(r.staged.since) < pushTime
 }
 
 // found is the commit of files that somebody else made or changed and did not commit.
@@ -178,6 +204,9 @@ func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string,
 		return made, nil, err
 	}
 	tip, err := r.tip(ctx, heads+branch)
+	if err == nil && r.underWay(ctx, tip) {
+		return made, nil, errBranchMoved // it is looked at again
+	}
 	if err != nil {
 		return made, nil, err
 	}
@@ -223,7 +252,11 @@ func (r *Repo) takeBack(ctx context.Context, branch, from, to string, failed err
 	if _, err := os.Lstat(filepath.Join(r.gitDir, advanceName)); err != nil {
 		return failed // nothing was done
 	}
-	if err := r.undo(ctx, from, to); err != nil {
+	err := r.undo(ctx, from, to)
+	if err == nil {
+		err = r.unstage(ctx, from, to)
+	}
+	if err != nil {
 		return errors.Join(failed, err) // whoever has the lock next tries again
 	}
 	if err := r.forget(); err != nil {
@@ -233,6 +266,41 @@ func (r *Repo) takeBack(ctx context.Context, branch, from, to string, failed err
 		return errBranchMoved
 	}
 	return failed
+}
+
+// unstage gives the index what a commit has of the files that another one changes, where it has these as the other one does. Git's lock
+// of it is held.
+func (r *Repo) unstage(ctx context.Context, from, to string) error {
+	dir, done, err := r.workDir()
+	if err != nil {
+		return err
+	}
+	defer done()
+	x, err := r.copyIndex(dir, "index")
+	if err != nil {
+		return err
+	}
+	list, err := r.between(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	other, err := byPath(x.against(ctx, to))
+	if err != nil {
+		return err
+	}
+	var back []change
+	for _, c := range list {
+		if _, differs := other[c.path]; !differs {
+			back = append(back, change{path: c.path, is: c.was, nowMode: c.wasMode})
+		}
+	}
+	if err := x.set(ctx, back, strings.Repeat("0", len(to))); err != nil {
+		return err
+	}
+	if err := x.refresh(ctx); err != nil {
+		return err
+	}
+	return x.put()
 }
 
 // edits stores the new contents, and returns what differs from a commit.

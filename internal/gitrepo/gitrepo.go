@@ -84,8 +84,12 @@ type Repo struct {
 	o       Options
 	log     *slog.Logger
 
-	mu   sync.Mutex
-	user Ident // of the configuration, as it was read last
+	mu     sync.Mutex
+	user   Ident // of the configuration, as it was read last
+	staged struct {
+		what  string // that was in the index and in no commit, when it was looked at last
+		since time.Time
+	}
 }
 
 // Ident is a person in a commit.

@@ -27,6 +27,8 @@ type BridgeOptions struct {
 	Transport http.RoundTripper // nil: http.DefaultTransport
 	// Credentials go with each request, for the tools of its turn.
 	Credentials parley.Credentials
+	// Header goes with each request, too, see [ToolsHeader]. Nil: nothing.
+	Header http.Header
 	// LeaveAfter is how long running requests are waited for when the host has closed its
 	// end; 0: 5 s.
 	LeaveAfter time.Duration
@@ -253,6 +255,9 @@ func (b *bridge) do(ctx context.Context, method string, body []byte, header ...s
 			return nil, err
 		}
 		r.Header.Set(parley.CredentialsHeader, string(raw))
+	}
+	for name, values := range b.o.Header {
+		r.Header[name] = values
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i+1] != "" {

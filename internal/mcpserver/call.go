@@ -124,9 +124,15 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		if err != nil {
 			return fail(err)
 		}
+		var space parley.Workspace
+		if session == "" {
+			if space, err = a.space(r); err != nil {
+				return fail(err)
+			}
+		}
 		t, err := a.o.Engine.CallTool(ctx, r.who, parley.CallTool{
-			Credentials: given,
-			App:         a.app.Name, Session: parley.SessionID(session), Name: r.Params.Name, Input: r.Params.Arguments, Key: key, Client: ClientName,
+			Credentials: given, Workspace: space,
+			App: a.app.Name, Session: parley.SessionID(session), Name: r.Params.Name, Input: r.Params.Arguments, Key: key, Client: ClientName,
 		})
 		if err != nil && t.ID != "" {
 			if err = a.begun(ctx, r.who, t, over); err != nil {

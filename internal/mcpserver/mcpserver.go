@@ -103,6 +103,11 @@ type Options struct {
 	// not only answer questions: a host's model may then approve what it requested itself.
 	Approvals bool
 
+	// Kind lists the tools of a kind in app.yaml, and Workspace names the user's workspace in a folder of the server. They are for hosts
+	// that want a part of the server, see [ToolsHeader]. Nil: there are no kinds, and folders are ignored.
+	Kind      func(name string) []string
+	Workspace func(p parley.Principal, dir string) (parley.Workspace, error)
+
 	AwaitWithin   time.Duration // of await_continuation without timeout_ms; 0: 30 s
 	AskWithin     time.Duration // how long ask and direct calls wait; 0: 10 min
 	ProgressEvery time.Duration // between two notifications of text; 0: 500 ms
@@ -167,7 +172,7 @@ func New(app parley.App, o Options) *App {
 	a.sessionTools()
 	a.appTools()
 	a.resources()
-	a.server.AddReceivingMiddleware(a.clean, a.leftOut)
+	a.server.AddReceivingMiddleware(a.clean, a.leftOut, a.narrow)
 	a.http = NewHandler(a.server, a.o.Transport)
 	return a
 }

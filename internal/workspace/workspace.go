@@ -221,6 +221,27 @@ func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
 	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p), string(w)))
 }
 
+// At names the workspace of p that is in a folder, as [Folders.Dir] says it. Links to the folder name it, too.
+func (f *Folders) At(p parley.Principal, dir string) (parley.Workspace, error) {
+	wanted, err := os.Stat(dir)
+	if err == nil {
+		list, err := f.List(p)
+		if err != nil {
+			return "", err
+		}
+		for _, w := range list {
+			at, err := f.Dir(p, w)
+			if err != nil {
+				continue
+			}
+			if is, err := os.Stat(at); err == nil && os.SameFile(is, wanted) {
+				return w, nil
+			}
+		}
+	}
+	return "", field(parley.Errorf(parley.CodeNotFound, "you have no workspace in the folder %s", parley.Cut(dir, 300)).WithHint("%s", f.here(p)))
+}
+
 // List names the workspaces that p can work in: the user's own, then those of the app,
 // each sorted. It lists at most 1,000 of the user's own, and 1,000 of those that are granted.
 func (f *Folders) List(p parley.Principal) ([]parley.Workspace, error) {

@@ -47,6 +47,10 @@ test("a tool that has no such words leaves its output to say it", () => expect(t
 
 describe("a change that a call would make", () => {
   test("of a whole file", () => expect(plannedIn("Write", { file_path: "a.md", content: "x" })).toEqual({ path: "a.md", after: "x", everywhere: false }));
+  test("of an entity", () => expect(plannedIn("lake_create", { path: "a.md", content: "x", reason: "r" })).toEqual({ path: "a.md", after: "x", everywhere: false }));
+  test("of a part of an entity", () =>
+    expect(plannedIn("lake_update", { path: "a.md", old_string: "x", new_string: "y", reason: "r" })).toEqual({ path: "a.md", before: "x", after: "y", everywhere: false }));
+  test("of front matter is not compared", () => expect(plannedIn("lake_update", { path: "a.md", front: { status: "x" }, reason: "r" })).toBeUndefined());
   test("of a text", () => expect(plannedIn("Edit", { file_path: "a.md", old_string: "x", new_string: "y" })).toEqual({ path: "a.md", before: "x", after: "y", everywhere: false }));
   test.each([["Write", { file_path: "a.md", content: 7 }], ["Edit", { file_path: "a.md", new_string: "y" }], ["Read", { file_path: "a.md", content: "x" }], [undefined, { file_path: "a.md", content: "x" }], ["Write", null]])("is none in %s %j", (tool, input) =>
     expect(plannedIn(tool, input)).toBeUndefined(),

@@ -18,6 +18,18 @@ const calls: Readonly<Record<string, (i: Input) => string>> = {
   WebSearch: (i) => (i["query"] ? `Searches the web for “${text(i["query"])}”` : ""),
   Task: (i) => (i["subagent_type"] && i["prompt"] ? `Gives a task to ${text(i["subagent_type"])}: ${text(i["description"]) || text(i["prompt"])}` : ""),
   AgentOutputTool: (i) => (i["agentId"] ? `Asks what ${text(i["agentId"]).replace(/^.*\//, "")} has found` : ""),
+  lake_search: (i) => (i["query"] ? `Searches the lake for “${text(i["query"])}”` : ""),
+  lake_list: (i) => `Lists the lake${i["folder"] ? `, in ${text(i["folder"])}` : ""}`,
+  lake_read: (i) => (i["path"] ? `Reads ${text(i["path"])} of the lake` : ""),
+  lake_create: (i) => (i["path"] && i["reason"] ? `Creates ${text(i["path"])} in the lake` : ""),
+  lake_update: (i) => (i["path"] && i["reason"] ? `Changes ${text(i["path"])} in the lake` : ""),
+  lake_move: (i) => (i["path"] && i["to"] ? `Moves ${text(i["path"])} to ${text(i["to"])}` : ""),
+  lake_delete: (i) => (i["path"] && i["reason"] ? `Deletes ${text(i["path"])} from the lake` : ""),
+  lake_link: (i) => (i["path"] && i["to"] ? `Links ${text(i["path"])} to ${text(i["to"])}` : ""),
+  lake_backlinks: (i) => (i["path"] ? `Looks what links to ${text(i["path"])}` : ""),
+  lake_history: (i) => (i["path"] ? `Looks at the history of ${text(i["path"])}` : ""),
+  lake_diff: (i) => (i["path"] ? `Compares versions of ${text(i["path"])}` : ""),
+  lake_validate: () => "Checks the lake",
   AskUserQuestion: (i) => {
     const asked = typeof i["questions"] === "string" ? i["questions"] : questionsOf(i["questions"]);
     return asked ? `Asks: ${asked}` : "";
@@ -100,10 +112,22 @@ export interface Planned {
   everywhere: boolean;
 }
 
+/** The change of an entity of a lake. Values of the front matter are not compared. */
+function plannedInLake(tool: string, i: Input): Planned | undefined {
+  const path = i["path"];
+  if (typeof path !== "string" || path === "") return undefined;
+  if (typeof i["content"] === "string") return { path, after: i["content"], everywhere: false };
+  if (tool === "lake_update" && i["front"] === undefined && typeof i["old_string"] === "string" && typeof i["new_string"] === "string") {
+    return { path, before: i["old_string"], after: i["new_string"], everywhere: i["replace_all"] === true };
+  }
+  return undefined;
+}
+
 /** The change of a file in the input of a Write or an Edit; undefined for other calls. */
 export function plannedIn(tool: string | undefined, input: unknown): Planned | undefined {
   if (typeof input !== "object" || input === null) return undefined;
   const i = input as Input;
+  if (tool === "lake_create" || tool === "lake_update") return plannedInLake(tool, i);
   const path = i["file_path"];
   if (typeof path !== "string" || path === "") return undefined;
   if (tool === "Write" && typeof i["content"] === "string") return { path, after: i["content"], everywhere: false };

@@ -1,0 +1,193 @@
+package gitrepo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley/internal/gitrepo"
+)
+
+// edits is a change of some files: an edit of one, a new one, and one that is deleted. Made again it changes nothing.
+func edits(r *gitrepo.Repo) gitrepo.Change {
+	return gitrepo.Change{
+		Author: parley, When: day, Message: func([]string) string { return "edits" },
+		Plan: func(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err error) {
+			body, ok, err := b.Read(ctx, "petra/p.md", 1<<20)
+			if err != nil || !ok {
+				return p, errors.Join(err, errors.New("petra/p.md is not there"))
+			}
+			now := strings.Replace(string(body), "\n3\n", "\n3!\n", 1)
+			p.Edits = []gitrepo.Edit{{Path: "petra/p.md", Body: []byte(now)}, {Path: "new/deep/n.md", Body: []byte("n\n")}, {Path: "petra/old/o.md", Gone: true}}
+			return p, nil
+		},
+	}
+}
+
+// begun has files with changes that are not committed: one that is changed as well, one that is staged, and an unknown one.
+func (g *rig) begun() {
+	write(g.t, g.vault, "petra/p.md", "1\n2\n3\n")
+	write(g.t, g.vault, "petra/old/o.md", "o\n")
+	g.commit("second", "petra")
+	write(g.t, g.vault, "petra/p.md", "1!\n2\n3\n")
+	write(g.t, g.vault, "sebastian/a.md", "staged\n")
+	git(g.t, g.vault, "add", "sebastian/a.md")
+	write(g.t, g.vault, "petra/q.md", "unknown\n")
+}
+
+func (g *rig) edited() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, log(g.t, g.vault, "main"))
+	for _, name := range []string{"petra/p.md", "petra/q.md", "petra/old/o.md", "new/deep/n.md", "sebastian/a.md"} {
+		fmt.Fprintf(&b, "%s: %q\n", name, read(g.t, g.vault, name))
+	}
+	fmt.Fprintf(&b, "committed: %q\n", git(g.t, g.vault, "show", "main:petra/p.md"))
+	b.WriteString(git(g.t, g.vault, "status", "--porcelain", "-uall"))
+	return b.String()
+}
+
+// TestChangeCrash: a crash at each point of a change, and one more while the first is recovered from, leave it made or not, and
+// nothing of it half.
+func TestChangeCrash(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	prepared := filepath.Join(shared, "begun")
+	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		t.Fatal(err)
+	}
+	var points []string
+	g.repo.At(func(p string) error { points = append(points, p); return nil })
+	if made, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil || len(made.Files) != 3 {
+		t.Fatal(made, err)
+	}
+	want := g.edited()
+	t.Logf("%d points: %q\n%s", len(points), points, want)
+	if !strings.Contains(want, "[first second edits]") || !strings.Contains(want, `petra/p.md: "1!\n2\n3!\n"`) || !strings.Contains(want, `committed: "1\n2\n3!\n"`) || !strings.Contains(want, " M petra/p.md\nM  sebastian/a.md\n?? petra/q.md\n") {
+		t.Fatal("the outcome is not what the test is about")
+	}
+	for first := range points {
+		for _, second := range []int{-1, 2} {
+			t.Run(fmt.Sprintf("%d %s %d", first, points[first], second), func(t *testing.T) {
+				t.Parallel()
+				g := quickRig(t, prepared)
+				private := memory(t)
+				for _, at := range []int{first, second} {
+					if at < 0 {
+						continue
+					}
+					r, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: g.vault, Private: private})
+					if err != nil {
+						t.Fatal(err)
+					}
+					n := 0
+					r.At(func(string) error {
+						if n++; n > at {
+							return errCrash
+						}
+						return nil
+					})
+					if _, err := r.Change(t.Context(), edits(r)); err != nil && !errors.Is(err, errCrash) {
+						t.Fatal(err)
+					}
+				}
+				g.open()
+				if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, g.edited()); diff != "" {
+					t.Error(diff)
+				}
+				for _, name := range leftovers(t, g.vault) {
+					t.Errorf("%s is left over", name)
+				}
+			})
+		}
+	}
+}
+
+// TestChangeRefused: a change that does not fit what is not committed changes nothing.
+func TestChangeRefused(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	write(t, g.vault, "petra/p.md", "1\n2\n3 mine\n")
+	before := g.edited()
+	_, err := g.repo.Change(t.Context(), edits(g.repo))
+	if list := gitrepo.Uncommitted(err); len(list) != 1 || list[0] != "petra/p.md" {
+		t.Errorf("got %v, about %v", err, list)
+	}
+	if diff := cmp.Diff(before, g.edited()); diff != "" {
+		t.Error(diff)
+	}
+	// Somebody else has made the file that is to be new, and has not committed it.
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	write(t, g.vault, "new/deep/n.md", "theirs\n")
+	if _, err := g.repo.Change(t.Context(), edits(g.repo)); len(gitrepo.Uncommitted(err)) != 1 || read(t, g.vault, "new/deep/n.md") != "theirs\n" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestChangeWhileOthersCommit: somebody moves the branch with a git that holds no lock of ours, right before it is moved by us. The change
+// is made on top of theirs.
+func TestChangeWhileOthersCommit(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	once := false
+	g.repo.At(func(p string) error {
+		if p == "index put" && !once {
+			once = true
+			// As a push into the folder does, after it has brought the working tree along.
+			tree := strings.TrimSpace(git(t, g.vault, "rev-parse", "main^{tree}"))
+			commit := strings.TrimSpace(git(t, g.vault, "commit-tree", "-p", "main", "-m", "theirs", tree))
+			git(t, g.vault, "update-ref", "refs/heads/main", commit)
+		}
+		return nil
+	})
+	if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil || !once {
+		t.Fatal(err)
+	}
+	got := g.edited()
+	if !strings.Contains(got, "[first second theirs edits]") || !strings.Contains(got, `petra/p.md: "1!\n2\n3!\n"`) || !strings.Contains(got, `committed: "1\n2\n3!\n"`) {
+		t.Error(got)
+	}
+}
+
+// TestChangeInANewRepository: the first commit of a branch, and a folder that belongs to a repository around it.
+func TestChangeInANewRepository(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	o := gitrepo.Options{Dir: filepath.Join(t.TempDir(), "new"), Private: t.TempDir()}
+	if err := os.Mkdir(o.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := gitrepo.Make(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	r, err := gitrepo.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := gitrepo.Change{Author: parley, When: day, Message: func([]string) string { return "one" }, Plan: func(_ context.Context, b gitrepo.Base) (gitrepo.Plan, error) {
+		return gitrepo.Plan{Edits: []gitrepo.Edit{{Path: "a.md", Body: []byte("a\n")}}}, nil
+	}}
+	if made, err := r.Change(t.Context(), c); err != nil || made.Hash == "" {
+		t.Fatal(made, err)
+	}
+	if got := log(t, o.Dir, "main"); len(got) != 1 || got[0] != "one" || git(t, o.Dir, "status", "--porcelain") != "" {
+		t.Errorf("got %q", got)
+	}
+	o.Dir = filepath.Join(g.vault, "petra")
+	if err := gitrepo.Make(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is a part of the repository in") {
+		t.Errorf("a folder of another repository: %v", err)
+	}
+}
