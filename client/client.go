@@ -9,6 +9,8 @@
 // a broken connection it reconnects at the last event it saw, so the caller sees every
 // event once and in order.
 //
+// [Client.Agent] is the small form of this: create, send, interrupt and close, and five kinds of events.
+//
 // A refusal by the server is returned as a [*parley.Error] with its code; CodeUnavailable
 // means that the server could not be reached, or cannot do it now.
 //

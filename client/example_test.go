@@ -123,3 +123,32 @@ func ExampleClient_Follow() {
 	fmt.Println(view.Turns[0].Message, "-", view.Turns[0].Answer)
 	// Output: hello - you said: hello
 }
+
+func ExampleAgent() {
+	url, stop := demo()
+	defer stop()
+	ctx := context.Background()
+
+	agent := client.New(client.Options{BaseURL: url}).Agent("test")
+	id, err := agent.CreateSession(ctx, "", nil, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text := ""
+	for event := range agent.SendMessage(ctx, id, "hello") {
+		switch e := event.(type) {
+		case client.TextDelta:
+			text += e.Text
+		case client.ToolUse:
+			fmt.Println("uses", e.Name, e.ID)
+		case client.ToolResult:
+			fmt.Println("has a result for", e.ToolUseID)
+		case client.Done:
+			fmt.Println(text, "-", e.IsError)
+		case client.Error:
+			fmt.Println(e.Message)
+		}
+	}
+	// Output: you said: hello - false
+}
