@@ -101,6 +101,7 @@ type Server struct {
 
 	streams wire.Streams
 	heavy   fair.Turns
+	priming *fair.Turns // of views that begin in the middle of a log
 
 	imports gate
 	writes  gate          // of files, with large bodies
@@ -122,7 +123,7 @@ func New(o Options) *Server {
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()
-	s := &Server{o: o, mux: http.NewServeMux(), unpack: make(chan struct{}, 1)}
+	s := &Server{o: o, mux: http.NewServeMux(), priming: newPriming(), unpack: make(chan struct{}, 1)}
 	s.imports.max, s.imports.each, s.writes.max, s.writes.each = maxImports, maxUserImports, maxWrites, maxUserWrites
 	s.heavy.Slots, s.heavy.Queued = heavySlots(), maxUserWaiting
 	s.streams.Max, s.streams.Each, s.streams.Told = o.MaxStreams, o.MaxUserStreams, o.Streams

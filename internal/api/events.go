@@ -29,17 +29,19 @@ type eventsInput struct {
 	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
 	Deltas bool   `query:"deltas" default:"true" doc:"Streams only: whether text in flight is shown."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" doc:"Pages only: at most so many events; 1,000 when not given."`
+	View   string `query:"view" enum:"native,sdk,simple" doc:"Streams only: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid on wires without ids."`
 	Format string `query:"format" enum:"json,sse,ndjson" doc:"In place of Accept."`
-	Last   string `header:"Last-Event-ID" maxLength:"32" doc:"What a browser sends when it comes back; it wins over after."`
+	Last   string `header:"Last-Event-ID" maxLength:"64" doc:"What a browser sends when it comes back; it wins over after."`
 	Accept string `header:"Accept" doc:"application/json is a page; text/event-stream and application/x-ndjson stay with the live end."`
 }
 
 type followInput struct {
 	SessionParam
+	View   string `query:"view" enum:"native,sdk,simple" doc:"sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid on wires without ids."`
 	After  int64  `query:"after" minimum:"0" doc:"The number of the last event you have; 0 is from the beginning."`
 	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
 	Deltas bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`
-	Last   string `header:"Last-Event-ID" maxLength:"32" doc:"What a browser sends when it comes back; it wins over after."`
+	Last   string `header:"Last-Event-ID" maxLength:"64" doc:"What a browser sends when it comes back; it wins over after."`
 }
 
 type manyInput struct {
@@ -86,6 +88,9 @@ func (s *Server) eventRoutes() {
 }
 
 func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput) (*huma.StreamResponse, error) {
+	if in.View != "" && in.View != viewNative {
+		return nil, invalid("view", "a page has no view %s", in.View).WithHint("ask for a stream: with format=sse or format=ndjson")
+	}
 	after, err := cursorOf(in.After, in.Last)
 	if err != nil {
 		return nil, err
@@ -179,14 +184,23 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, st *stream) {
 type stream struct {
 	serve  func(http.ResponseWriter, *http.Request, *stream) error // nil: refused
 	frames func(ctx context.Context) wire.Frames
+	form   wire.Encoder // nil: the native one
 	o      wire.Options
 	done   func()
 }
 
-// by carries the native form of a stream as a response.
+// encoder is the form of the stream's messages.
+func (st *stream) encoder() wire.Encoder {
+	if st.form != nil {
+		return st.form
+	}
+	return wire.Native()
+}
+
+// by carries a stream as a response.
 func by(c wire.Carrier) func(http.ResponseWriter, *http.Request, *stream) error {
 	return func(w http.ResponseWriter, r *http.Request, st *stream) error {
-		return wire.Serve(w, r, st.frames(r.Context()), c, wire.Native(), st.o)
+		return wire.Serve(w, r, st.frames(r.Context()), c, st.encoder(), st.o)
 	}
 }
 
@@ -238,7 +252,7 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	q := r.URL.Query()
 	for name := range q {
 		switch {
-		case name == "after", name == "types", name == "deltas":
+		case name == "after", name == "types", name == "deltas", name == "view":
 		case !own && name == "format":
 		case !own && name == "limit": // parameters of the page form of this path
 			if n, err := strconv.Atoi(q.Get(name)); q.Get(name) != "" && (err != nil || n < 1 || n > pageEvents) {
@@ -248,15 +262,11 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 			return nil, invalid(name, "the query parameter %q is not known here", name)
 		}
 	}
-	after, err := wire.Cursor(r)
-	if err != nil {
-		return nil, err
-	}
-	keep, err := wire.Types(q.Get("types"))
-	if err != nil {
-		return nil, err
-	}
 	deltas, err := deltasOf(q)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.viewOf(r, p, deltas)
 	if err != nil {
 		return nil, err
 	}
@@ -268,12 +278,12 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if err := s.within(r.Context(), p, SessionParam{id}); err != nil {
 		return nil, err
 	}
-	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: keep, Heartbeat: s.o.Heartbeat}}
+	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: v.keep, Heartbeat: s.o.Heartbeat}}
 	switch form {
 	case "sse":
 		st.serve = by(wire.SSE)
 	case "socket":
-		if err := s.o.Reader.Check(r.Context(), p, id, after); err != nil { // later it could not be refused
+		if err := s.o.Reader.Check(r.Context(), p, id, v.after); err != nil { // later it could not be refused
 			return nil, err
 		}
 		st.serve = s.socket(id)
@@ -281,7 +291,12 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if st.done, err = s.Open(r.Context(), p); err != nil {
 		return nil, err
 	}
-	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, after) }
+	if err = v.prime(r.Context()); err != nil {
+		st.done()
+		return nil, err
+	}
+	st.form = v.encoder()
+	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, v.after) }
 	return st, nil
 }
 

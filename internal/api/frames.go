@@ -5,6 +5,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/sdkview"
 )
 
 // eventPage is what the pages of a log are, which are written without it.
@@ -36,7 +37,18 @@ func (s *Server) frames(media string) map[string]*huma.MediaType {
 				as(parley.Delta{}, "model.delta, model.thinking and tool.progress: a fragment of text. model.partial: the whole text of a call so far, which takes the place of what was shown."),
 				as(eventlog.ResetInfo{}, "reset: fragments were dropped because this reader was slow; events and partials follow."),
 				as(streamError{}, "error, the last frame."),
+				{Ref: "#/components/schemas/ViewMessage", Description: "With view: a message of that view. Its id is the cursor."},
 			},
+		}
+		types := []any{}
+		for _, name := range sdkview.MessageTypes() {
+			types = append(types, name)
+		}
+		all["ViewMessage"] = &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"type"}, AdditionalProperties: true,
+			Description: "A message of the view sdk, as the Claude Agent SDK declares it (SDKMessage), or of the view simple: " +
+				"TextDelta{text}, ToolUse{name, input, id}, ToolResult{tool_use_id, output}, Done{usage{input_tokens, output_tokens}, cost, is_error, result}, Error{message}.",
+			Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString, Enum: types}},
 		}
 		// An event's JSON is written by hand, see [parley.Event.AppendJSON].
 		all["Event"].Properties["condensed"] = &huma.Schema{Type: huma.TypeBoolean, Description: "true if the data was condensed, and is null."}

@@ -58,7 +58,7 @@ func (s *Server) socket(id parley.SessionID) func(http.ResponseWriter, *http.Req
 
 func (s *Server) talking(t *talk) func(http.ResponseWriter, *http.Request, *stream) error {
 	return func(w http.ResponseWriter, r *http.Request, st *stream) error {
-		return wire.ServeSocket(w, r, st.frames, wire.Native(), wire.Socket{MaxInput: s.o.MaxBody, Input: t.said}, st.o)
+		return wire.ServeSocket(w, r, st.frames, st.encoder(), wire.Socket{MaxInput: s.o.MaxBody, Input: t.said}, st.o)
 	}
 }
 

@@ -32,13 +32,21 @@ type TurnParam struct {
 type sendInput struct {
 	SessionParam
 	KeyParam
+	ViewParam
 	Accept string `header:"Accept" doc:"text/event-stream gives the turn's frames until its end."`
 	Body   parley.Send
+}
+
+// ViewParam says how a turn's frames are shown.
+type ViewParam struct {
+	View  string `query:"view" enum:"native,sdk,simple" doc:"For a stream: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error."`
+	Types string `query:"types" maxLength:"2000" doc:"With the views sdk and simple: only messages of these types, separated by commas."`
 }
 
 type streamTurnInput struct {
 	SessionParam
 	KeyParam
+	ViewParam
 	Body parley.Send
 }
 
@@ -92,7 +100,7 @@ func (s *Server) turnRoutes() {
 			}},
 		},
 	}, func(ctx context.Context, p parley.Principal, in *sendInput) (*huma.StreamResponse, error) {
-		return s.send(ctx, p, in.ID, in.Key, in.Body, accepts(in.Accept, "text/event-stream"))
+		return s.send(ctx, p, in.ID, in.Key, in.Body, accepts(in.Accept, "text/event-stream"), in.ViewParam)
 	})
 	route(s, huma.Operation{
 		OperationID: "stream-turn", Method: http.MethodPost, Path: turnStreamPath, Tags: tags,
@@ -103,7 +111,7 @@ func (s *Server) turnRoutes() {
 			"200": {Description: "The turn's frames until its end", Headers: headers("Parley-Session", "Parley-Turn"), Content: s.frames("text/event-stream")},
 		},
 	}, func(ctx context.Context, p parley.Principal, in *streamTurnInput) (*huma.StreamResponse, error) {
-		return s.send(ctx, p, in.ID, in.Key, in.Body, true)
+		return s.send(ctx, p, in.ID, in.Key, in.Body, true, in.ViewParam)
 	})
 	route(s, huma.Operation{
 		OperationID: "list-turns", Method: http.MethodGet, Path: turnsPath, Tags: tags, Summary: "List a session's turns, the newest first",
@@ -162,13 +170,16 @@ func (s *Server) turnRoutes() {
 	})
 }
 
-func (s *Server) send(ctx context.Context, p parley.Principal, id parley.SessionID, key keyText, c parley.Send, follow bool) (*huma.StreamResponse, error) {
+func (s *Server) send(ctx context.Context, p parley.Principal, id parley.SessionID, key keyText, c parley.Send, follow bool, as ViewParam) (*huma.StreamResponse, error) {
 	if strings.TrimSpace(c.Message) == "" {
 		return nil, invalid("message", "the message is empty")
 	}
+	v, err := s.viewOfTurn(p, id, as)
+	if err != nil {
+		return nil, err
+	}
 	var done func()
 	if follow { // before the turn is made: a refusal must not leave one behind
-		var err error
 		if done, err = s.Open(ctx, p); err != nil {
 			return nil, err
 		}
@@ -186,10 +197,10 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 		w.Header().Set("Parley-Session", string(t.SessionID))
 		w.Header().Set("Parley-Turn", string(t.ID))
 		if follow {
+			v.begins(t.FirstSeq - 1)
 			ctx.Value(leftKey{}).(*left).st = &stream{
-				serve: by(wire.SSE), done: done,
-				frames: func(ctx context.Context) wire.Frames { return s.o.Reader.Follow(ctx, p, t.SessionID, t.FirstSeq-1) },
-				o:      wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
+				serve: by(wire.SSE), done: done, form: v.encoder(), frames: v.frames,
+				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
 			}
 			return
 		}
