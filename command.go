@@ -66,6 +66,8 @@ type Send struct {
 
 	Key    string `json:"-"`
 	Client string `json:"-"`
+	// Schedule is set for a turn that a schedule begins.
+	Schedule *Scheduled `json:"-"`
 	// Fixed says that the sender has no way to choose Busy, so a refusal does not suggest
 	// it.
 	Fixed bool `json:"-"`

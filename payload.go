@@ -91,6 +91,29 @@ type TurnRequest struct {
 	RetryOf TurnID         `json:"retry_of,omitempty"`
 	NoTools bool           `json:"no_tools,omitempty"`
 	Tools   []ToolDecl     `json:"tools,omitempty"` // the tools that the caller offered, as agents see them
+	// Schedule is set if a schedule began the turn, or one that is retried.
+	Schedule *Scheduled `json:"schedule,omitempty"`
+}
+
+// Scheduled is what a turn knows of the schedule that began it.
+type Scheduled struct {
+	ID    ScheduleID    `json:"id"`
+	Run   ScheduleRunID `json:"run,omitempty"`
+	Agent string        `json:"agent,omitempty"` // gets the message; empty: the app's entry agent
+	Asks  bool          `json:"asks,omitempty"`  // the owner is asked, and the turn waits for the answer
+}
+
+// Entry is the agent that gets the message.
+func (r TurnRequest) Entry(app *App) string {
+	if r.Schedule != nil && r.Schedule.Agent != "" {
+		return r.Schedule.Agent
+	}
+	return app.Entry
+}
+
+// Asks reports whether the turn was begun in a way that leaves somebody to ask.
+func (r TurnRequest) Asks() bool {
+	return r.Origin != OriginSchedule || r.Schedule != nil && r.Schedule.Asks
 }
 
 // TurnQueued puts a turn behind the open one. It releases a held queue, unless it is

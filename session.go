@@ -283,7 +283,7 @@ func (s *Session) apply(e Event, p Payload) {
 			at = 0
 		}
 		s.Queue = slices.Insert(slices.Clip(s.Queue), at, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
-		s.Held = s.Held && (p.Late || p.Origin == OriginRuntime) // no user has asked for this turn
+		s.Held = s.Held && (p.Late || p.Origin == OriginRuntime || p.Origin == OriginSchedule && !p.Next) // no user has asked for this turn
 	case TurnStarted:
 		s.startTurn(e, p)
 	default:

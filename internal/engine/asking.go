@@ -78,7 +78,7 @@ func (a *asking) want(in *parley.Interaction) (parley.Answer, error) {
 			WithHint("give each question of a call a key of its own")
 	case t == nil: // it was ended, and nobody waits for this attempt
 		return parley.Answer{}, errNotHere
-	case !policy.Attended(a.h.r.app, t.Request.Origin):
+	case !policy.Attended(a.h.r.app, t.Request):
 		return parley.Answer{Choice: parley.ChoiceDeny, Text: "there is nobody to ask; decide yourself, and say what you assumed"}, nil
 	}
 	in.Agent, in.Call, in.Tool = a.d.Call.Agent, a.d.Call.Call, name

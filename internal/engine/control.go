@@ -177,7 +177,7 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 		s.release()
 		return parley.TurnInfo{}, err
 	} else if r != nil {
-		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools, Tools: offeredAgain(r.Tools)}
+		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools, Tools: offeredAgain(r.Tools), Schedule: r.Schedule}
 		for _, part := range r.Message.Parts {
 			switch {
 			case part.Server != "": // what it said then, as with a command

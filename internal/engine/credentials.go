@@ -296,7 +296,7 @@ func (h *host) provided(ctx context.Context, s *session, c *parley.Tool, decl pa
 			return sentence(heldBack, last.Text), nil
 		}
 	}
-	if !policy.Attended(h.r.app, s.view.Turn.Request.Origin) {
+	if !policy.Attended(h.r.app, s.view.Turn.Request) {
 		return fmt.Sprintf(noCredential, strings.Join(missing, " and ")), nil
 	}
 	for _, in := range s.view.Interactions {
@@ -337,7 +337,7 @@ func (h *host) toAsk(ctx context.Context, call parley.CallID) error {
 				return nil
 			}
 			decl, missing := h.declared(t, c)
-			if missing != "" || !policy.Attended(h.r.app, t.Request.Origin) {
+			if missing != "" || !policy.Attended(h.r.app, t.Request) {
 				return nil
 			}
 			_, err := h.provided(going, s, c, decl)

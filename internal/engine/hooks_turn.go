@@ -62,7 +62,7 @@ func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 			return a, false
 		}
 		a.in = hook.Input{Event: hook.SessionStart, Subject: source, Fields: toldOf(v, h.r.turn, "")}
-		a.in.Fields["source"], a.in.Fields["agent_type"] = source, h.r.app.Entry
+		a.in.Fields["source"], a.in.Fields["agent_type"] = source, v.Turn.Request.Entry(h.r.app)
 		a.in.Fields["model"], a.in.Fields["session_title"] = v.InForce.Of(*v).Model, v.Title
 		a.now = source
 		return a, true

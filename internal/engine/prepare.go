@@ -84,7 +84,7 @@ func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, decl pa
 	switch {
 	case n == maxPrepared:
 		return notPrepared + fmt.Sprintf(": they were asked %d times.", n), nil
-	case !policy.Attended(h.r.app, s.view.Turn.Request.Origin):
+	case !policy.Attended(h.r.app, s.view.Turn.Request):
 		return "This call needs something that only a person can do, and there is nobody to ask: " + ready.needs.Title + ". The call was not made.", nil
 	}
 	for _, in := range s.view.Interactions {

@@ -114,7 +114,7 @@ func (e *Engine) gather(ctx context.Context, p parley.Principal, s *session, a *
 			}
 			continue
 		}
-		tools, takes, owner := s.tools.Share(), s.takes(a.Model), s.view.Principal()
+		tools, takes, owner := s.tools.Share(), s.takes(a.Send), s.view.Principal()
 		asking, cancel := s.whileActive(ctx)
 		s.release()
 		failed := done // also if a toolset panics
@@ -243,9 +243,10 @@ type takes struct {
 	images, files bool
 }
 
-func (s *session) takes(wish string) takes {
+func (s *session) takes(c parley.Send) takes {
 	app := s.tools.App()
-	name := cmp.Or(wish, s.view.Model, app.Agents[app.Entry].Model, app.Model)
+	entry := parley.TurnRequest{Schedule: c.Schedule}.Entry(app)
+	name := cmp.Or(c.Model, s.view.Model, app.Agents[entry].Model, app.Model)
 	m, err := s.e.o.Models.Model(name)
 	if err != nil { // which its call says
 		return takes{name, true, true}

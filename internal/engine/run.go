@@ -129,7 +129,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool,
 		return nil, err
 	}
 	started := parley.TurnStarted{TurnRequest: r, App: s.tools.Digest(), Zone: s.zone()}
-	started.HookDue = r.Origin == parley.OriginUser && r.Call == nil && s.hasHooks(hook.UserPromptSubmit, "")
+	started.HookDue = (r.Origin == parley.OriginUser || r.Origin == parley.OriginSchedule) && r.Call == nil && s.hasHooks(hook.UserPromptSubmit, "")
 	if force := app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
 		started.InForce = &force
 	}

@@ -41,7 +41,7 @@ func (a *asking) sample(ctx, turn context.Context, sample seam.Sampler, q parley
 		return got, nil
 	}
 	if !s.MayStillSample(q.Server) {
-		if !policy.Attended(a.h.r.app, s.Turn.Request.Origin) {
+		if !policy.Attended(a.h.r.app, s.Turn.Request) {
 			return parley.Sampled{}, parley.Errorf(parley.CodeForbidden, "there is nobody to ask whether it may have a reply of the model")
 		}
 		in := samplingQuestion(a.d.Call.Name, q)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -225,6 +227,14 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	if c.wrong != nil {
 		return parley.TurnRequest{}, c.wrong
 	}
+	if c.Schedule != nil {
+		if err := hasAgent(app.App(), c.Schedule.Agent); err != nil {
+			return parley.TurnRequest{}, err
+		}
+		if c.retryOf == "" { // a person retries
+			origin = parley.OriginSchedule
+		}
+	}
 	if c.origin != "" {
 		origin = c.origin
 	}
@@ -251,7 +261,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	}
 	return parley.TurnRequest{
 		Origin: origin, Call: c.call, Message: message, Model: c.Model, Hints: c.Hints,
-		Budgets: budgets, Key: c.Key, Client: c.Client, By: c.by(p), RetryOf: c.retryOf, NoTools: c.NoTools, Tools: tools,
+		Budgets: budgets, Key: c.Key, Client: c.Client, By: c.by(p), RetryOf: c.retryOf, NoTools: c.NoTools, Tools: tools, Schedule: c.Schedule,
 	}, nil
 }
 
@@ -370,4 +380,14 @@ func (s *session) info(id parley.TurnID) parley.TurnInfo {
 func stale(want, have int64) *parley.Error {
 	return parley.Errorf(parley.CodeConflict, "the session is at version %d, not %d", have, want).
 		WithField("expected_version").WithHint("read what happened since and decide again")
+}
+
+// hasAgent refuses an agent that the app does not have. Empty: its entry agent.
+func hasAgent(app *parley.App, name string) error {
+	if _, ok := app.Agents[name]; ok || name == "" {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(app.Agents))
+	return parley.Errorf(parley.CodeInvalid, "the app %s has no agent %q", app.Name, parley.Cut(name, 60)).WithField("agent").
+		WithHint("its agents: %s", strings.Join(names, ", "))
 }

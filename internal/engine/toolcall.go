@@ -249,7 +249,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 		return parley.Deny, sentence("The hook "+c.HookAsked.Name+" did not allow this call", c.HookAsked.Reason), nil
 	case c.Answer != nil:
 		return parley.Deny, sentence("The user did not allow this call", c.Answer.Text), nil
-	case !policy.Attended(h.r.app, s.view.Turn.Request.Origin):
+	case !policy.Attended(h.r.app, s.view.Turn.Request):
 		return parley.Deny, sentence("This call needs a human's permission, and there is nobody to ask", reason), nil
 	case c.Asked != "":
 		return "", "", seam.ErrParked

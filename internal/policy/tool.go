@@ -7,9 +7,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Attended reports whether a human can be asked about a turn of the given origin.
-func Attended(app *parley.App, o parley.Origin) bool {
-	return !app.Policy.Unattended && o != parley.OriginSchedule
+// Attended reports whether a human can be asked about a turn.
+func Attended(app *parley.App, r parley.TurnRequest) bool {
+	return !app.Policy.Unattended && r.Asks()
 }
 
 // Tool returns the verdict on a tool in the open turn of s, whatever the input. Deny means that
@@ -32,7 +32,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 			return parley.Deny, why
 		}
 	}
-	attended := Attended(app, s.Turn.Request.Origin)
+	attended := Attended(app, s.Turn.Request)
 	if d.Asks && !attended {
 		return parley.Deny, "there is nobody to ask"
 	}

@@ -111,7 +111,8 @@ func next(g given, s *parley.Session) []action {
 		return direct(g, s)
 	}
 	if len(t.Agents) == 0 {
-		return []action{startAgent{Path: parley.AgentPath(g.app.Entry), Name: g.app.Entry}}
+		entry := t.Request.Entry(g.app)
+		return []action{startAgent{Path: parley.AgentPath(entry), Name: entry}}
 	}
 	acts := left(t)
 	for i := range t.Agents {
@@ -348,7 +349,8 @@ func (g given) decl(name string) *parley.ToolDecl {
 
 // attended reports whether a human can be asked about this turn.
 func (g given) attended(s *parley.Session) bool {
-	return s.Turn.Request.Origin == parley.OriginUser && !g.app.Policy.Unattended && (s.Policy == nil || !s.Policy.Unattended)
+	r := s.Turn.Request
+	return (r.Origin == parley.OriginUser || r.Origin == parley.OriginSchedule && r.Asks()) && !g.app.Policy.Unattended && (s.Policy == nil || !s.Policy.Unattended)
 }
 
 func unknown(s *parley.Session, c *parley.Tool) parley.Interaction {
