@@ -33,6 +33,7 @@ import (
 	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/push"
+	"github.com/parley-server/parley/internal/schedule"
 	"github.com/parley-server/parley/internal/userfiles"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -65,6 +66,9 @@ type Options struct {
 
 	// Devices are told when turns end or wait; nil: there are no such routes.
 	Devices *push.Push
+
+	// Schedules begin turns at times; nil: there are no such routes.
+	Schedules *schedule.Schedules
 
 	// Files are those of users' workspaces; nil: there are no such routes.
 	Files *userfiles.Files
@@ -150,6 +154,7 @@ func New(o Options) *Server {
 				{Name: "logins", Description: "Where the user has logged in at other services."},
 				{Name: "access", Description: "Who the caller is, and the sign-ins and keys that act as them."},
 				{Name: "devices", Description: "What is told when a turn ends or waits: browsers, apps on phones, programs."},
+				{Name: "schedules", Description: "What begins turns at times, without anybody asking."},
 				{Name: "workspaces", Description: "Folders of files that sessions work in."},
 				{Name: "entities", Description: "The pages of a lake, with their links and their history."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
@@ -170,6 +175,7 @@ func New(o Options) *Server {
 	s.loginRoutes()
 	s.accessRoutes()
 	s.deviceRoutes()
+	s.scheduleRoutes()
 	s.workspaceRoutes()
 	s.entityRoutes()
 	s.serverRoutes()

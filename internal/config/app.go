@@ -29,42 +29,43 @@ const (
 
 // appFile is app.yaml.
 type appFile struct {
-	Name         string                `yaml:"name"`            // default and only choice: the folder's name
-	Title        string                `yaml:"title"`           // for people; default: the name
-	Description  string                `yaml:"description"`     // for people, in a sentence or two
-	Runtime      string                `yaml:"runtime"`         // what carries out a turn; default loop
-	Entry        string                `yaml:"entry"`           // the agent that gets the user's message; default: the only agent
-	ModelEnv     string                `yaml:"model_env"`       // variable of the server that names a model of anthropic, or of PROVIDER/, for when Model is empty and that provider is set up; default: none
-	Model        string                `yaml:"model"`           // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
-	Fallbacks    []string              `yaml:"fallbacks"`       // models to call, in this order, when Model does not answer; default: none
-	Hosted       bool                  `yaml:"hosted"`          // with no model named, let the first provider keep the agents if it can; default false
-	Script       string                `yaml:"script"`          // rules of the model scripted/<name>; default: none
-	Data         string                `yaml:"data,ref"`        // folder of the app's data, from the app's folder; default: data
-	Agents       map[string]agentFile  `yaml:"agents"`          // by name
-	Tools        toolsFile             `yaml:"tools"`           // toolsets, by kind
-	Policy       parley.Policy         `yaml:"policy"`          // default: reads allowed, the rest asked
-	Mode         parley.PermissionMode `yaml:"mode"`            // the permission mode of sessions that name none; default: default
-	Budgets      parley.Budgets        `yaml:"budgets"`         // default: none
-	Memory       parley.MemoryOptions  `yaml:"memory"`          // default: as much as fits the model
-	Busy         parley.BusyMode       `yaml:"busy"`            // reject, enqueue, interrupt, steer; default reject
-	MaxOpenTurns int                   `yaml:"max_open_turns"`  // running and queued; default 1, with enqueue 8
-	Resume       parley.ResumeMode     `yaml:"resume"`          // auto or manual, after a crash; default manual
-	TTL          ttlFile               `yaml:"ttl"`             // how long sessions and steps are kept; default: until deleted
-	LiveFiles    bool                  `yaml:"live_files"`      // keep its sessions as files too, in the data folder
-	Streaming    streamingFile         `yaml:"streaming"`       // how often streamed text and live files are updated
-	Concurrency  concurrencyFile       `yaml:"concurrency"`     // another way to write max_open_turns
-	Wires        []string              `yaml:"wires"`           // seed wires that show this app; default: none
-	Workspaces   *workspacesFile       `yaml:"workspaces"`      // where its sessions find files; default: they have none
-	Extensions   []string              `yaml:"extensions"`      // whose folders may add skills, instructions and slash commands: platform, user, workspace; default: all if it has workspaces, else none
-	Exec         bool                  `yaml:"workspace_exec"`  // programs and URLs that are named in files of users and workspaces may be used, each after a person has approved it; default false
-	ExecEnv      []string              `yaml:"workspace_env"`   // environment variables of the server that ${NAME} in these files may stand for; default none
-	ExecHosts    []string              `yaml:"workspace_hosts"` // hosts that URLs in these files may name; default none
-	Examples     []string              `yaml:"examples"`        // questions that a page may offer
-	FollowUps    []string              `yaml:"follow_ups"`      // questions that it may offer below an answer
-	CallerTools  *callerToolsFile      `yaml:"caller_tools"`    // lets callers offer tools with a message; default: they may not
-	Logo         string                `yaml:"logo"`            // picture in the app's folder, at most 64 KiB; default: none
-	Accent       string                `yaml:"accent"`          // colour of its page, such as "#1f6feb"; default: Parley's
-	Page         string                `yaml:"page"`            // folder, in the app's folder, with the app's own page, which gets its own origin; default: none
+	Name         string                  `yaml:"name"`            // default and only choice: the folder's name
+	Title        string                  `yaml:"title"`           // for people; default: the name
+	Description  string                  `yaml:"description"`     // for people, in a sentence or two
+	Runtime      string                  `yaml:"runtime"`         // what carries out a turn; default loop
+	Entry        string                  `yaml:"entry"`           // the agent that gets the user's message; default: the only agent
+	ModelEnv     string                  `yaml:"model_env"`       // variable of the server that names a model of anthropic, or of PROVIDER/, for when Model is empty and that provider is set up; default: none
+	Model        string                  `yaml:"model"`           // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
+	Fallbacks    []string                `yaml:"fallbacks"`       // models to call, in this order, when Model does not answer; default: none
+	Hosted       bool                    `yaml:"hosted"`          // with no model named, let the first provider keep the agents if it can; default false
+	Script       string                  `yaml:"script"`          // rules of the model scripted/<name>; default: none
+	Data         string                  `yaml:"data,ref"`        // folder of the app's data, from the app's folder; default: data
+	Agents       map[string]agentFile    `yaml:"agents"`          // by name
+	Tools        toolsFile               `yaml:"tools"`           // toolsets, by kind
+	Policy       parley.Policy           `yaml:"policy"`          // default: reads allowed, the rest asked
+	Mode         parley.PermissionMode   `yaml:"mode"`            // the permission mode of sessions that name none; default: default
+	Budgets      parley.Budgets          `yaml:"budgets"`         // default: none
+	Memory       parley.MemoryOptions    `yaml:"memory"`          // default: as much as fits the model
+	Busy         parley.BusyMode         `yaml:"busy"`            // reject, enqueue, interrupt, steer; default reject
+	MaxOpenTurns int                     `yaml:"max_open_turns"`  // running and queued; default 1, with enqueue 8
+	Resume       parley.ResumeMode       `yaml:"resume"`          // auto or manual, after a crash; default manual
+	TTL          ttlFile                 `yaml:"ttl"`             // how long sessions and steps are kept; default: until deleted
+	LiveFiles    bool                    `yaml:"live_files"`      // keep its sessions as files too, in the data folder
+	Streaming    streamingFile           `yaml:"streaming"`       // how often streamed text and live files are updated
+	Concurrency  concurrencyFile         `yaml:"concurrency"`     // another way to write max_open_turns
+	Wires        []string                `yaml:"wires"`           // seed wires that show this app; default: none
+	Workspaces   *workspacesFile         `yaml:"workspaces"`      // where its sessions find files; default: they have none
+	Extensions   []string                `yaml:"extensions"`      // whose folders may add skills, instructions and slash commands: platform, user, workspace; default: all if it has workspaces, else none
+	Exec         bool                    `yaml:"workspace_exec"`  // programs and URLs that are named in files of users and workspaces may be used, each after a person has approved it; default false
+	ExecEnv      []string                `yaml:"workspace_env"`   // environment variables of the server that ${NAME} in these files may stand for; default none
+	ExecHosts    []string                `yaml:"workspace_hosts"` // hosts that URLs in these files may name; default none
+	Schedules    map[string]scheduleFile `yaml:"schedules"`       // turns that begin at times, by name; default: none
+	Examples     []string                `yaml:"examples"`        // questions that a page may offer
+	FollowUps    []string                `yaml:"follow_ups"`      // questions that it may offer below an answer
+	CallerTools  *callerToolsFile        `yaml:"caller_tools"`    // lets callers offer tools with a message; default: they may not
+	Logo         string                  `yaml:"logo"`            // picture in the app's folder, at most 64 KiB; default: none
+	Accent       string                  `yaml:"accent"`          // colour of its page, such as "#1f6feb"; default: Parley's
+	Page         string                  `yaml:"page"`            // folder, in the app's folder, with the app's own page, which gets its own origin; default: none
 }
 
 // ttlFile is parley.TTL, with two alternative names for its fields.
@@ -126,6 +127,7 @@ type App struct {
 	Extensions []string           // levels whose folders add to it: platform, user, workspace
 	Exec       Exec
 	Page       Page
+	Schedules  map[string]parley.ScheduleSpec // by name
 
 	Git      GitFile   // of the granted workspaces
 	Toolsets []Toolset // to make, in the order of their kinds
@@ -218,6 +220,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a.exec(f)
 	a.hooks()
 	a.page(f)
+	a.schedules(s, f)
 	return a, a.d.err()
 }
 

@@ -90,6 +90,7 @@ type Settings struct {
 	MCP       MCP       `yaml:"mcp"`
 	Vault     Vault     `yaml:"vault"`
 	Push      Push      `yaml:"push"`
+	Schedules Schedules `yaml:"schedules"`
 	Events    Events    `yaml:"events"`
 	Claude    Claude    `yaml:"claude"`
 	Bash      Bashing   `yaml:"bash"`
@@ -280,6 +281,18 @@ type FCM struct {
 	URL string `yaml:"url,ref"`
 }
 
+// Schedules begin turns at times.
+type Schedules struct {
+	// PerUser is how many a user may have. Default 50.
+	PerUser int `yaml:"per_user"`
+	// Shortest is the shortest time between two runs of one, at least a minute. Default 5m.
+	Shortest parley.Duration `yaml:"shortest"`
+	// User and Org are who the turns of apps' schedules (schedules: in an app.yaml) belong to.
+	// Default: local where nobody has to log in; elsewhere nobody, and these schedules do not run.
+	User string `yaml:"user"`
+	Org  string `yaml:"org"`
+}
+
 // Events is the wire /events/{session_id}.
 type Events struct {
 	// PartialEvery is how long new text is collected before it is sent. Default: the
@@ -393,15 +406,16 @@ type From struct {
 
 func defaults(env func(string) (string, bool)) Settings {
 	return Settings{
-		Addr:     "127.0.0.1:8000",
-		Data:     dataFolder(env),
-		Store:    "sqlite",
-		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: 300e9},
-		Scripted: Scripted{Pace: 25e6},
-		Auth:     Auth{Supervisor: "172.30.32.2"},
-		Claude:   Claude{Processes: 8, Idle: 300e9, Wait: 60e9, Memory: 4 << 30},
-		env:      env,
+		Addr:      "127.0.0.1:8000",
+		Data:      dataFolder(env),
+		Store:     "sqlite",
+		Log:       Log{Level: "info", Format: "text"},
+		Limits:    Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: 300e9},
+		Scripted:  Scripted{Pace: 25e6},
+		Auth:      Auth{Supervisor: "172.30.32.2"},
+		Schedules: Schedules{PerUser: 50, Shortest: 300e9},
+		Claude:    Claude{Processes: 8, Idle: 300e9, Wait: 60e9, Memory: 4 << 30},
+		env:       env,
 	}
 }
 

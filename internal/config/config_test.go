@@ -41,13 +41,15 @@ func TestNothingSetIsEnough(t *testing.T) {
 	t.Parallel()
 	got, _, err := settings(t, "", nil, "XDG_DATA_HOME=/xdg")
 	want := config.Settings{
-		Addr:     "127.0.0.1:8000",
-		Data:     "/xdg/parley",
-		Store:    "sqlite",
-		Log:      config.Log{Level: "info", Format: "text"},
-		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: parley.Duration(5 * time.Minute)},
-		Scripted: config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
-		Auth:     config.Auth{Supervisor: "172.30.32.2"},
+		Addr:      "127.0.0.1:8000",
+		Data:      "/xdg/parley",
+		Store:     "sqlite",
+		Log:       config.Log{Level: "info", Format: "text"},
+		Limits:    config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: parley.Duration(5 * time.Minute)},
+		Scripted:  config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
+		Schedules: config.Schedules{PerUser: 50, Shortest: parley.Duration(5 * time.Minute)},
+		Claude:    config.Claude{Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
+		Auth:      config.Auth{Supervisor: "172.30.32.2"},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
@@ -86,10 +88,12 @@ app:
 		Telemetry: config.Telemetry{
 			OTLPEndpoint: "https://collector.example/otel", Headers: map[string]string{"Authorization": "Basic a/b"}, Content: true,
 		},
-		MCP:    config.MCP{Underscores: true, Approvals: true},
-		Events: config.Events{PartialEvery: parley.Duration(50 * time.Millisecond)},
-		Auth:   config.Auth{Supervisor: "172.30.32.2"},
-		App:    map[string]config.AppSettings{"chaos": {Data: "/home/ana/x", Model: "a/b"}},
+		MCP:       config.MCP{Underscores: true, Approvals: true},
+		Schedules: config.Schedules{PerUser: 50, Shortest: parley.Duration(5 * time.Minute)},
+		Claude:    config.Claude{Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
+		Events:    config.Events{PartialEvery: parley.Duration(50 * time.Millisecond)},
+		Auth:      config.Auth{Supervisor: "172.30.32.2"},
+		App:       map[string]config.AppSettings{"chaos": {Data: "/home/ana/x", Model: "a/b"}},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
@@ -108,7 +112,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		"unknown keys": {"adr: x\nlog:\n  levle: info\nzzzzz: 1\n", nil, nil, []string{
 			"FILE:1: adr: unknown key; did you mean addr?",
 			"FILE:3: log.levle: unknown key; did you mean level?",
-			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, bash, claude, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, pages, platform_dir, public_url, push, scripted, store, telemetry, vault",
+			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, bash, claude, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, pages, platform_dir, public_url, push, schedules, scripted, store, telemetry, vault",
 		}},
 		"wrong types": {"enabled: chaos\nlimits:\n  max_body: lots\n  max_streams: 1.5\nlog: text\nscripted: {pace: 5}\n", nil, nil, []string{
 			"FILE:1: enabled: is text, expected a list",

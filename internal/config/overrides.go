@@ -128,6 +128,15 @@ func (o *overrides) check() {
 	if s.Limits.MaxMessage > s.Limits.MaxBody {
 		o.bad("limits.max_message", "is more than limits.max_body, which holds the message")
 	}
+	if s.Schedules.PerUser < 0 {
+		o.bad("schedules.per_user", "cannot be less than 0")
+	}
+	if s.Schedules.Shortest < 60e9 {
+		o.bad("schedules.shortest", "has to be a minute at least, such as 5m")
+	}
+	if s.Schedules.Org != "" && s.Schedules.User == "" {
+		o.bad("schedules.org", "goes with schedules.user, which is not set")
+	}
 	o.models()
 	if s.Scripted.Pace < 0 {
 		o.bad("scripted.pace", "cannot be negative")

@@ -36,6 +36,7 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 	"github.com/parley-server/parley/internal/push"
 	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/schedule"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/telemetry"
@@ -62,14 +63,15 @@ type house struct {
 	deps   doorDeps
 	limits config.Limits
 
-	store    seam.Store
-	taken    <-chan struct{} // closed when another server has taken the store; nil: never
-	carriers map[string]seam.Runtime
-	writer   *eventlog.Writer
-	files    *livefiles.Files // nil when no app has any
-	push     *push.Push
-	traces   *telemetry.Tracer // nil if traces are not exported
-	log      *slog.Logger
+	store     seam.Store
+	taken     <-chan struct{} // closed when another server has taken the store; nil: never
+	carriers  map[string]seam.Runtime
+	writer    *eventlog.Writer
+	files     *livefiles.Files // nil when no app has any
+	push      *push.Push
+	schedules *schedule.Schedules
+	traces    *telemetry.Tracer // nil if traces are not exported
+	log       *slog.Logger
 
 	prepared sync.WaitGroup     // preparations that run while serving
 	abandon  context.CancelFunc // ends it
@@ -109,6 +111,7 @@ type plan struct {
 	logins   *login.Logins            // of users at other services
 	issuers  *auth.Issuers            // of users' tokens; nil: there are none
 	keys     *auth.Keys               // of the entrance; nil: they are not open yet
+	mode     auth.Mode                // how the entrance identifies callers; "": there is none
 	address  atomic.Pointer[net.Addr] // where the server listens; nil: nowhere
 	book     *approval.Book           // of what files of users and workspaces may run; nil until the store is open
 	anew     atomic.Pointer[reader]   // of the house; nil: there is none yet
@@ -371,6 +374,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = h.close(ctx, 0)
 		return nil, err
 	}
+	h.schedules = p.newSchedules(h, log)
 	h.anew = newReader(p, h, log)
 	p.anew.Store(h.anew)
 	h.api = api.New(api.Options{
@@ -380,8 +384,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		},
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
-		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Devices: devices, Files: p.userFiles(h.engine, h.scopes),
-		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.anew.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
+		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Devices: devices, Schedules: h.schedules, Files: p.userFiles(h.engine, h.scopes),
+		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})
 	deps := doorDeps{access: h.access, plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}

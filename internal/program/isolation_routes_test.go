@@ -123,6 +123,7 @@ var resources = map[string]func(o owned) string{
 	"/v1/artifacts/{id}":    func(o owned) string { return o.artifact },
 	"/v1/logins/{id}":       func(o owned) string { return string(o.session) }, // of the vault, which is not set up: see TestLogins
 	"/v1/devices/{id}":      func(o owned) string { return o.device },
+	"/v1/schedules/{id}":    func(o owned) string { return o.schedule },
 	"/v1/deliveries/{id}":   func(o owned) string { return o.delivery },
 	"/v1/me/signins/{id}":   func(o owned) string { return o.signIn },
 	"/v1/me/keys/{name}":    func(o owned) string { return o.key },
@@ -253,6 +254,8 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		"PATCH /v1/sessions/{id}":                   `{"title":"mine now"}`,
 		"POST /v1/devices":                          `{"kind":"webhook","url":"https://example.com/"}`,
 		"PATCH /v1/devices/{id}":                    `{"name":"mine now","new_secret":true}`,
+		"POST /v1/schedules":                        `{"app":"home","cron":"0 0 29 2 *","message":"mine now"}`,
+		"PATCH /v1/schedules/{id}":                  `{"message":"mine now"}`,
 		"PUT /v1/notifications":                     `{"waits":false,"ends":false,"after_seconds":0}`,
 		"POST /v1/interactions/{id}/answer":         `{"choice":"allow"}`,
 		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
@@ -266,7 +269,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 	none.session, none.waiting, none.turn, none.waits, none.interaction, none.artifact = "01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAB",
 		"01ARZ3NDEKTSV4RRFFQ69G5FAC", "01ARZ3NDEKTSV4RRFFQ69G5FAD", "01ARZ3NDEKTSV4RRFFQ69G5FAE", "01ARZ3NDEKTSV4RRFFQ69G5FAF"
 	none.workspace, none.key, none.signIn = "never", "nothing", "abcdefghijklmnop"
-	none.device, none.delivery, none.conversation = "01ARZ3NDEKTSV4RRFFQ69G5FAG", "test-never", "00000000-0000-4000-8000-000000000000"
+	none.schedule, none.device, none.delivery, none.conversation = "01ARZ3NDEKTSV4RRFFQ69G5FAH", "01ARZ3NDEKTSV4RRFFQ69G5FAG", "test-never", "00000000-0000-4000-8000-000000000000"
 	file := func(r api.Route) bool { return strings.HasPrefix(r.Path, "/v1/workspaces/") }
 	path := func(r api.Route, o owned) string {
 		turn := o.turn
@@ -313,7 +316,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		tried++
 		want, never, _ := k.ask(as, r.Method, path(r, none), body, header...)
 		expected := http.StatusNotFound
-		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" || strings.HasPrefix(r.Path, "/v1/me/") || strings.HasPrefix(r.Path, "/v1/devices/") || strings.HasPrefix(r.Path, "/v1/deliveries/") || file(r) { // these routes belong to no app, or to another
+		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" || strings.HasPrefix(r.Path, "/v1/me/") || strings.HasPrefix(r.Path, "/v1/devices/") || strings.HasPrefix(r.Path, "/v1/deliveries/") || strings.HasPrefix(r.Path, "/v1/schedules/") || file(r) { // these routes belong to no app, or to another
 			expected = many
 		}
 		if status != expected || status != want || plain(text, ana) != plain(never, none) {

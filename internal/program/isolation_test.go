@@ -167,12 +167,13 @@ type owned struct {
 	workspace        string // of the app desk, with note.md
 	key, signIn      string // a key's name, and the id of a sign-in
 	device           string // a webhook
+	schedule         string
 	delivery         string // to it
 	conversation     string // that a client of leads keeps
 }
 
 func (o owned) ids() []string {
-	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn, o.device, o.delivery, o.conversation}
+	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact, o.workspace, o.key, o.signIn, o.device, o.schedule, o.delivery, o.conversation}
 }
 
 func (k *keyed) furnish(user string) owned {
@@ -183,6 +184,9 @@ func (k *keyed) furnish(user string) owned {
 	var device parley.Device
 	k.must(&device, user, "POST", "/v1/devices", `{"kind":"webhook","name":"`+marker+`","url":"https://127.0.0.1:9/`+marker+`"}`)
 	o.device = string(device.ID)
+	var schedule parley.Schedule
+	k.must(&schedule, user, "POST", "/v1/schedules", `{"app":"home","cron":"0 0 29 2 *","message":"`+marker+`"}`)
+	o.schedule = string(schedule.ID)
 	k.must(nil, user, "POST", "/v1/devices/"+o.device+"/test", "")
 	var list struct{ Deliveries []parley.Delivery }
 	if k.must(&list, user, "GET", "/v1/deliveries", ""); len(list.Deliveries) != 1 { // nothing is sent in this test
@@ -260,7 +264,7 @@ func (k *keyed) state(user string, o owned) map[string]string {
 	for _, path := range []string{
 		"/v1/sessions", "/v1/interactions", "/v1/interactions/" + string(o.interaction), "/v1/sessions/" + string(o.session) + "/events", "/v1/sessions/" + string(o.waiting) + "/events",
 		"/v1/workspaces?app=desk", "/v1/workspaces/tree?app=desk&workspace=" + o.workspace, "/v1/workspaces/file?app=desk&path=note.md&workspace=" + o.workspace,
-		"/v1/devices", "/v1/deliveries", "/v1/notifications", leads.ConversationsPath, leads.ConversationsPath + "/" + o.conversation,
+		"/v1/devices", "/v1/schedules", "/v1/deliveries", "/v1/notifications", leads.ConversationsPath, leads.ConversationsPath + "/" + o.conversation,
 	} {
 		status, text, _ := k.ask(user, "GET", path, "")
 		if status != 200 {

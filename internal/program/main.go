@@ -158,7 +158,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 	})
 	f.register(root)
 	root.AddCommand(
-		newServe(f), newDemo(f), newChat(f), newRun(f), newMCP(f), newSession(f), newKeys(f), newLogins(f), newDevices(f), newSkill(), newStore(f), newBackup(f), newRestore(f), newModels(f), newDoctor(f), newApp(f), newVersion(),
+		newServe(f), newDemo(f), newChat(f), newRun(f), newMCP(f), newSession(f), newKeys(f), newLogins(f), newDevices(f), newSchedule(f), newSkill(), newStore(f), newBackup(f), newRestore(f), newModels(f), newDoctor(f), newApp(f), newVersion(),
 	)
 	return root
 }

@@ -268,6 +268,7 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	before := w.app
 	w.app = read.App
 	r.p.latest.Store(w.app.Name, w.app)
+	r.h.define(context.Background(), w.app)
 	r.log.Info("an app was read again", "app", read.Name)
 	if before == nil { // resume turns that a crash left open while the app was off
 		if _, err := r.h.engine.Recover(context.Background()); err != nil {

@@ -118,7 +118,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return usage(err)
 	}
-	who.issuers, who.apps, p.keys = p.issuers, tokens{p}, who.keys
+	who.issuers, who.apps, p.keys, p.mode = p.issuers, tokens{p}, who.keys, who.mode
 	own, err := lockForServer(ctx, s.Data, command, func(h holder) {
 		log.Warn("the data folder is in use; the server starts when it is free", "by", h.String(), "within", inUseWithin)
 	})
@@ -208,6 +208,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	beside.Go(func() { giveBack(watch) })
 	beside.Go(func() { h.anew.run(watch) })
 	beside.Go(func() { h.push.Run(watch) })
+	beside.Go(func() { h.defineAll(watch); h.schedules.Run(watch) })
 	defer func() { stop(); beside.Wait() }()
 	open := []door{
 		{tcp, h.behind(api.GuardOptions{Hosts: who.hosts(s), Origins: s.CORSOrigins}, who.doorOptions(ownNames(s)))},

@@ -901,6 +901,96 @@ export interface PushInfo {
   key?: string;
 }
 
+/** Schedule begins turns at times, without anybody asking. */
+export interface Schedule extends ScheduleSpec {
+  id: ScheduleID;
+  from_app?: boolean;
+  paused: boolean;
+  why?: string;
+  next_at?: string; // zero while it is paused, or when there is no further time
+  last?: ScheduleRun;
+  created_at: string;
+  updated_at: string;
+  version: number; // for expected_version
+}
+
+/** ScheduleID identifies a schedule. */
+export type ScheduleID = string;
+
+/** ScheduleRun is one time of a schedule and what came of it. */
+export interface ScheduleRun {
+  id: ScheduleRunID;
+  for: string; // the time by the expression
+  at: string; // when it was begun or given up
+  manual?: boolean;
+  outcome: ScheduleOutcome;
+  reason?: string; // why it was not begun
+  missed?: number; // times that passed before it without a run of their own
+  session_id?: SessionID;
+  turn_id?: TurnID;
+  status?: TurnStatus; // of the turn now; empty: there is none, or it was deleted
+  says?: string; // the beginning of the turn's answer, or of its error
+}
+
+/** ScheduleRunID identifies a run of a schedule. */
+export type ScheduleRunID = string;
+
+/** ScheduleOutcome is what became of a run. */
+export type ScheduleOutcome = "begun" | "skipped" | "missed" | "failed";
+
+/** ScheduleSpec is what a schedule does, and when. */
+export interface ScheduleSpec {
+  app: string;
+  name?: string; // for people, and the title of new sessions; empty: the beginning of the message
+  cron: string;
+  time_zone?: string;
+  jitter_seconds?: number;
+  missed?: MissedPolicy;
+  overlap?: OverlapPolicy;
+  message: string;
+  session?: ScheduleSession;
+  session_id?: SessionID; // with same: that session; empty: one that the first run makes
+  agent?: string; // the agent that gets the message; empty: the app's entry agent
+  model?: string;
+  mode?: PermissionMode; // of sessions that the schedule makes
+  workspace?: Workspace; // the same
+  budgets?: Budgets; // of each turn
+  asks?: ScheduleAsks;
+}
+
+/** MissedPolicy is what becomes of the times of a schedule that passed while no server ran. */
+export type MissedPolicy = "skip" | "once" | "all";
+
+/** OverlapPolicy is what becomes of a run that is due while the one before has not ended. */
+export type OverlapPolicy = "skip" | "queue" | "cancel";
+
+/** ScheduleSession is where the message of a schedule goes. */
+export type ScheduleSession = "new" | "same";
+
+/** ScheduleAsks is who answers what a turn of a schedule asks. */
+export type ScheduleAsks = "nobody" | "owner";
+
+/** UpdateSchedule changes a schedule. What is left out stays. */
+export interface UpdateSchedule {
+  name?: string;
+  cron?: string;
+  time_zone?: string;
+  jitter_seconds?: number;
+  missed?: MissedPolicy;
+  overlap?: OverlapPolicy;
+  message?: string;
+  session?: ScheduleSession;
+  session_id?: SessionID;
+  agent?: string;
+  model?: string;
+  mode?: PermissionMode;
+  workspace?: Workspace;
+  budgets?: Budgets;
+  asks?: ScheduleAsks;
+  paused?: boolean;
+  expected_version?: number;
+}
+
 /** HistoryRestored is an exchange of an earlier conversation that the session continues. These
  * events follow session.created, in the order of that conversation. */
 export interface HistoryRestored {
@@ -1052,6 +1142,7 @@ export interface TurnRequest {
   retry_of?: TurnID;
   no_tools?: boolean;
   tools?: ToolDecl[]; // the tools that the caller offered, as agents see them
+  schedule?: Scheduled;
 }
 
 /** Message is one thing that was said. */
@@ -1096,6 +1187,14 @@ export interface ToolCall {
   name: string;
   input: unknown;
   redacted?: boolean;
+}
+
+/** Scheduled is what a turn knows of the schedule that began it. */
+export interface Scheduled {
+  id: ScheduleID;
+  run?: ScheduleRunID;
+  agent?: string; // gets the message; empty: the app's entry agent
+  asks?: boolean; // the owner is asked, and the turn waits for the answer
 }
 
 /** TurnQueued puts a turn behind the open one. It releases a held queue, unless it is
