@@ -76,11 +76,7 @@ func (s *SDK) over(u parley.Usage, body object) {
 	}
 	body["duration_ms"], body["duration_api_ms"], body["num_turns"] = s.now.Sub(t.began).Milliseconds(), t.api, t.steps
 	body["total_cost_usd"], body["modelUsage"], body["permission_denials"] = total, models, t.denied
-	body["usage"] = object{
-		"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens, "cache_creation_input_tokens": u.CacheWriteTokens, "cache_read_input_tokens": u.CacheReadTokens,
-		"output_tokens_details": object{"thinking_tokens": u.ReasoningTokens}, "server_tool_use": object{"web_search_requests": 0, "web_fetch_requests": 0},
-		"service_tier": "standard", "cache_creation": object{"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0}, "inference_geo": "", "iterations": []object{}, "speed": "standard",
-	}
+	body["usage"] = usageOf(u)
 	s.say("result", body)
 	s.state("idle")
 }

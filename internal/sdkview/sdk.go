@@ -330,7 +330,7 @@ func (s *SDK) restored(p parley.HistoryRestored) {
 		s.replay(parley.Text(parley.RoleUser, p.User))
 	}
 	if p.Reply != "" {
-		s.say("assistant", s.assistant("", "restored_"+strconv.FormatInt(s.at, 10), "<synthetic>", object{"type": "text", "text": p.Reply}, parley.Usage{}))
+		s.say("assistant", s.assistant("", "restored_"+strconv.FormatInt(s.at, 10), "<synthetic>", textBlock(p.Reply), parley.Usage{}))
 	}
 }
 
@@ -361,13 +361,18 @@ func (s *SDK) of(path parley.AgentPath, body object) object {
 func (s *SDK) assistant(path parley.AgentPath, id, model string, block object, u parley.Usage) object {
 	return s.of(path, object{"message": object{
 		"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []object{block},
-		"stop_reason": nil, "stop_sequence": nil, "usage": brief(u), "context_management": nil,
+		"stop_reason": nil, "stop_sequence": nil, "stop_details": nil, "usage": usageOf(u), "context_management": nil, "container": nil, "diagnostics": nil,
 	}})
 }
 
-// brief is what the CLI says of a reply's usage.
-func brief(u parley.Usage) object {
-	return object{"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens, "cache_creation_input_tokens": u.CacheWriteTokens, "cache_read_input_tokens": u.CacheReadTokens}
+// usageOf is a usage in the form of the Messages API.
+func usageOf(u parley.Usage) object {
+	return object{
+		"input_tokens": u.InputTokens, "output_tokens": u.OutputTokens, "cache_creation_input_tokens": u.CacheWriteTokens, "cache_read_input_tokens": u.CacheReadTokens,
+		"output_tokens_details": object{"thinking_tokens": u.ReasoningTokens}, "server_tool_use": object{"web_search_requests": 0, "web_fetch_requests": 0},
+		"service_tier": "standard", "cache_creation": object{"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0}, "inference_geo": "", "iterations": []object{},
+		"speed": "standard", "fallback_credit": nil,
+	}
 }
 
 // input is the input of a call, which is an object.
@@ -416,13 +421,15 @@ func (s *SDK) replied(e parley.Event, p parley.ModelReplied) {
 	}
 }
 
+func textBlock(text string) object { return object{"type": "text", "text": text, "citations": nil} }
+
 // blocksOf are the parts of a reply as content blocks.
 func blocksOf(parts []parley.Part) []object {
 	var blocks []object
 	for _, p := range parts {
 		switch p.Type {
 		case parley.PartText:
-			blocks = append(blocks, object{"type": "text", "text": p.Text})
+			blocks = append(blocks, textBlock(p.Text))
 		case parley.PartThinking:
 			// The provider's seal is for the provider alone.
 			blocks = append(blocks, object{"type": "thinking", "thinking": p.Text, "signature": ""})
@@ -448,7 +455,7 @@ func (s *SDK) failed(e parley.Event, p parley.ModelFailed) {
 			s.start("text", emptyOf("text"))
 			s.add(p.Partial)
 		}
-		m := s.assistant(e.Agent, string(p.Call), name, object{"type": "text", "text": p.Partial}, p.Usage)
+		m := s.assistant(e.Agent, string(p.Call), name, textBlock(p.Partial), p.Usage)
 		m["aborted"] = true
 		s.say("assistant", m)
 		return // its stream is cut off where the turn says that it was stopped

@@ -36,7 +36,8 @@ func (s *SDK) open(call parley.CallID, model string, u parley.Usage) {
 	s.live.blocks = nil
 	u.OutputTokens = 0
 	s.stream(object{"type": "message_start", "message": object{
-		"id": "msg_" + string(call), "type": "message", "role": "assistant", "model": model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil, "usage": brief(u),
+		"id": "msg_" + string(call), "type": "message", "role": "assistant", "model": model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil,
+		"stop_details": nil, "usage": usageOf(u), "context_management": nil, "container": nil, "diagnostics": nil,
 	}})
 }
 
@@ -58,8 +59,11 @@ func (s *SDK) add(text string) {
 	b := &s.live.blocks[len(s.live.blocks)-1]
 	b.text += text
 	delta := object{"type": b.kind + "_delta", b.kind: text}
-	if b.kind == "input_json" {
+	switch b.kind {
+	case "input_json":
 		delta = object{"type": "input_json_delta", "partial_json": text}
+	case "thinking":
+		delta["estimated_tokens"] = nil
 	}
 	s.stream(object{"type": "content_block_delta", "index": len(s.live.blocks) - 1, "delta": delta})
 }
@@ -104,7 +108,7 @@ func emptyOf(kind string) object {
 	if kind == "thinking" {
 		return object{"type": "thinking", "thinking": "", "signature": ""}
 	}
-	return object{"type": "text", "text": ""}
+	return textBlock("")
 }
 
 // whole shows a whole reply: what is missing of its stream, with the message of each block before
@@ -163,13 +167,31 @@ func content(b object) (kind, text string) {
 }
 
 func (s *SDK) close(stop string, u parley.Usage) {
-	var reason any
-	if stop != "" {
-		reason = stop
+	used := usageOf(u)
+	for _, name := range []string{"service_tier", "cache_creation", "inference_geo", "speed"} { // those of the whole message
+		delete(used, name)
 	}
-	s.stream(object{"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": brief(u)})
+	s.stream(object{
+		"type": "message_delta", "usage": used, "context_management": nil,
+		"delta": object{"stop_reason": reasonOf(stop), "stop_sequence": nil, "stop_details": nil, "container": nil},
+	})
 	s.stream(object{"type": "message_stop"})
 	s.live = reply{}
+}
+
+// reasonOf is why a model stopped, in the words of the Messages API; nil when it has none for it.
+func reasonOf(stop string) any {
+	switch stop {
+	case "end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded":
+		return stop
+	case "stop":
+		return "end_turn"
+	case "length":
+		return "max_tokens"
+	case "tool_calls":
+		return "tool_use"
+	}
+	return nil
 }
 
 // cutOff ends the stream of a reply that fails, as the CLI does.
