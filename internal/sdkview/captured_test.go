@@ -76,6 +76,7 @@ func (actor) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDel
 					if !yield(seam.ModelDelta{Text: w}, nil) {
 						return
 					}
+					pause(ctx)
 					if s.Chunks > 20 { // it talks for long, and is interrupted
 						<-ctx.Done()
 						yield(seam.ModelDelta{}, context.Cause(ctx))
@@ -85,6 +86,16 @@ func (actor) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDel
 			}
 		}
 		yield(seam.ModelDelta{Reply: &reply}, nil)
+	}
+}
+
+// pause lets others go on for a while.
+func pause(ctx context.Context) {
+	wait := time.NewTimer(100 * time.Millisecond)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -135,16 +146,22 @@ func rig(t *testing.T, a parley.App) *enginetest.Rig {
 
 // drive plays the turns of a transcript's host.
 func drive(t *testing.T, r *enginetest.Rig, name string) parley.SessionID {
+	return driveFrom(t, r, name, func(parley.SessionID) {})
+}
+
+// driveFrom tells begun the session before its first turn.
+func driveFrom(t *testing.T, r *enginetest.Rig, name string, begun func(parley.SessionID)) parley.SessionID {
 	t.Helper()
 	ctx := t.Context()
 	s := r.Session()
+	begun(s.ID)
 	c, err := claudecli.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, prompt := range c.Prompts("/workspace") {
 		turn := r.Send(s.ID, prompt)
-		synctest.Wait()
+		await(ctx, r, turn.ID)
 		for round := 0; ; round++ {
 			if round > 30 {
 				t.Fatalf("%s: the turn does not end", name)
@@ -184,11 +201,27 @@ func drive(t *testing.T, r *enginetest.Rig, name string) parley.SessionID {
 					t.Fatal(err)
 				}
 			}
-			synctest.Wait()
+			await(ctx, r, turn.ID)
 		}
 	}
 	return s.ID
 }
+
+// await waits until a turn has ended, or waits for a human or for being stopped.
+func await(ctx context.Context, r *enginetest.Rig, id parley.TurnID) {
+	_, _ = r.Engine.Await(ctx, enginetest.User, id, 20*time.Second) // what became of it is looked at
+}
+
+// turnsOf has a mark for each turn of a transcript.
+func turnsOf(t *testing.T, name string) string {
+	c, err := claudecli.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Repeat("\x00", len(c.Prompts("")))
+}
+
+func jsonUnmarshal(raw string, v any) error { return json.Unmarshal([]byte(raw), v) }
 
 // shown are the messages of a view over frames.
 func shown(e sdkview.Encoder, frames []eventlog.Frame) (list []wire.Message) {
