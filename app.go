@@ -7,8 +7,9 @@ type App struct {
 	Name         string              `json:"name"`
 	Title        string              `json:"title"`
 	Description  string              `json:"description,omitempty"`
-	Runtime      string              `json:"runtime"` // what carries out its turns: "loop" or "claude"
-	Entry        string              `json:"entry"`   // the agent that gets the user's message
+	Runtime      string              `json:"runtime"`            // what carries out its turns: "loop" or "claude"
+	Runtimes     []string            `json:"runtimes,omitempty"` // that sessions may choose, besides Runtime
+	Entry        string              `json:"entry"`              // the agent that gets the user's message
 	Agents       map[string]AgentDef `json:"agents"`
 	Tools        []ToolDecl          `json:"tools"`               // every tool some agent has
 	Model        string              `json:"model"`               // for agents that name none

@@ -14,6 +14,7 @@ type CreateSession struct {
 	OutsideID    string         `json:"outside_id,omitempty"` // the caller's own id; if a session has it already, that session is returned
 	Title        string         `json:"title,omitempty"`
 	Model        string         `json:"model,omitempty"`
+	Runtime      string         `json:"runtime,omitempty"`     // carries out its turns: one that the app offers; empty: the app's
 	Temperature  *float64       `json:"temperature,omitempty"` // for every agent whose model accepts it
 	MaxOutput    int64          `json:"max_output,omitempty"`  // tokens per reply; an agent's own lower limit still applies
 	Mode         PermissionMode `json:"mode,omitempty"`
@@ -85,6 +86,7 @@ type OfferedTool struct {
 type UpdateSession struct {
 	Title       *string         `json:"title,omitempty"`
 	Model       *string         `json:"model,omitempty"`
+	Runtime     *string         `json:"runtime,omitempty"` // from the next turn on; refused while a turn is open. Empty: the app's
 	Temperature *float64        `json:"temperature,omitempty"`
 	MaxOutput   *int64          `json:"max_output,omitempty"`
 	Mode        *PermissionMode `json:"mode,omitempty"`

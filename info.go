@@ -59,8 +59,9 @@ type SessionInfo struct {
 	Title      string        `json:"title"`
 	Preview    string        `json:"preview,omitempty"` // first user message, at most 80 characters
 	Status     SessionStatus `json:"status"`
-	Model      string        `json:"model,omitempty"`  // the session's own, or the app's as of its last turn
-	Policy     *Policy       `json:"policy,omitempty"` // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
+	Model      string        `json:"model,omitempty"`   // the session's own, or the app's as of its last turn
+	Runtime    string        `json:"runtime,omitempty"` // the session's own; empty: the app's
+	Policy     *Policy       `json:"policy,omitempty"`  // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
 	Busy       BusyMode      `json:"busy"`
 	Parent     SessionID     `json:"parent,omitempty"`
 	Workspace  Workspace     `json:"workspace,omitempty"`

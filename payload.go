@@ -14,6 +14,7 @@ type SessionCreated struct {
 	Org          string         `json:"org,omitempty"`
 	Title        string         `json:"title,omitempty"`
 	Model        string         `json:"model,omitempty"`
+	Runtime      string         `json:"runtime,omitempty"` // carries out its turns in place of the app's
 	Temperature  *float64       `json:"temperature,omitempty"`
 	MaxOutput    int64          `json:"max_output,omitempty"` // tokens per reply; lowers the agents' limits
 	Mode         PermissionMode `json:"mode,omitempty"`
@@ -37,6 +38,7 @@ type SessionCreated struct {
 type SessionUpdated struct {
 	Title       *string         `json:"title,omitempty"`
 	Model       *string         `json:"model,omitempty"`
+	Runtime     *string         `json:"runtime,omitempty"`
 	Temperature *float64        `json:"temperature,omitempty"`
 	MaxOutput   *int64          `json:"max_output,omitempty"`
 	Mode        *PermissionMode `json:"mode,omitempty"`

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 31
+const FoldVersion = 32
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -32,6 +32,7 @@ type Session struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	UpdatedAt    time.Time         `json:"updated_at"` // time of the last event other than history.condensed
 	Model        string            `json:"model,omitempty"`
+	Runtime      string            `json:"runtime,omitempty"`  // carries out its turns in place of the app's; empty: the app's
 	Answered     map[string]string `json:"answered,omitempty"` // by agent name: the last model that replied
 	Temperature  *float64          `json:"temperature,omitempty"`
 	MaxOutput    int64             `json:"max_output,omitempty"`
@@ -224,7 +225,7 @@ func (s *Session) apply(e Event, p Payload) {
 		s.ID, s.CreatedAt, s.Status = e.Session, e.Time, Active
 		s.App, s.User, s.Org, s.OutsideID, s.Title = p.App, p.User, p.Org, p.OutsideID, p.Title
 		s.Model, s.Mode, s.Policy, s.Budgets, s.Memory = p.Model, p.Mode, p.Policy, p.Budgets, p.Memory
-		s.Temperature, s.MaxOutput = p.Temperature, p.MaxOutput
+		s.Runtime, s.Temperature, s.MaxOutput = p.Runtime, p.Temperature, p.MaxOutput
 		s.Workspace, s.ReadOnly = p.Workspace, p.ReadOnly
 		s.attach(p.Attached)
 		s.MaxUSD = p.MaxUSD
@@ -297,6 +298,9 @@ func (s *Session) update(p SessionUpdated) {
 	}
 	if p.Model != nil && *p.Model != s.Model {
 		s.Model, s.Provider = *p.Model, nil
+	}
+	if p.Runtime != nil {
+		s.Runtime = *p.Runtime
 	}
 	if p.Temperature != nil {
 		s.Temperature = p.Temperature
@@ -503,7 +507,7 @@ func (s Session) Info() SessionInfo {
 	in := SessionInfo{
 		Policy: &force.Policy,
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
-		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Status: s.Status, Model: force.Model, Runtime: s.Runtime, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Workspace: s.Workspace, ReadOnly: s.ReadOnly, Attached: s.Attached, MaxUSD: s.MaxUSD, MaxSteps: s.Budgets.MaxSteps,
 		Rewinding:  s.Rewinding != nil,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Offered: s.Offered(), Held: s.QueueHeld(), Totals: s.Totals,

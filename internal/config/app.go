@@ -33,6 +33,7 @@ type appFile struct {
 	Title        string                  `yaml:"title"`           // for people; default: the name
 	Description  string                  `yaml:"description"`     // for people, in a sentence or two
 	Runtime      string                  `yaml:"runtime"`         // what carries out a turn; default loop
+	Runtimes     []string                `yaml:"runtimes"`        // runtimes that sessions may choose instead; default: none
 	Entry        string                  `yaml:"entry"`           // the agent that gets the user's message; default: the only agent
 	ModelEnv     string                  `yaml:"model_env"`       // variable of the server that names a model of anthropic, or of PROVIDER/, for when Model is empty and that provider is set up; default: none
 	Model        string                  `yaml:"model"`           // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
@@ -187,7 +188,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 		a.d.at("name", "is %q, and the folder is named %q; an app has the name of its folder", f.Name, name)
 	}
 	a.App = parley.App{
-		Name: name, Title: orString(f.Title, name), Description: f.Description, Runtime: orString(f.Runtime, "loop"),
+		Name: name, Title: orString(f.Title, name), Description: f.Description, Runtime: orString(f.Runtime, "loop"), Runtimes: f.Runtimes,
 		Model: f.Model, Fallbacks: f.Fallbacks, Budgets: f.Budgets, Policy: f.Policy, Mode: f.Mode, Memory: f.Memory,
 		Busy: parley.BusyMode(orString(string(f.Busy), string(parley.BusyReject))), MaxOpenTurns: f.MaxOpenTurns,
 		Resume: parley.ResumeMode(orString(string(f.Resume), string(parley.ResumeManual))),
@@ -270,6 +271,10 @@ func orString(s, otherwise string) string {
 
 func (a *App) check(f appFile, known Known) {
 	a.known("runtime", a.Runtime, known.Runtimes, "runtime")
+	a.unique("runtimes", f.Runtimes)
+	for i, name := range f.Runtimes {
+		a.known(fmt.Sprintf("runtimes[%d]", i), name, known.Runtimes, "runtime")
+	}
 	a.choice("busy", string(a.Busy), string(parley.BusyReject), string(parley.BusyEnqueue), string(parley.BusyInterrupt), string(parley.BusySteer))
 	if a.Mode != "" {
 		a.choice("mode", string(a.Mode), permissionModes...)

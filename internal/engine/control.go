@@ -348,6 +348,19 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 			return parley.SessionInfo{}, err
 		}
 	}
+	if c.Runtime != nil {
+		app, err := s.e.appOf(s.view.App)
+		if err != nil {
+			return parley.SessionInfo{}, err
+		}
+		if err := checkRuntime(app.App(), *c.Runtime); err != nil {
+			return parley.SessionInfo{}, err
+		}
+		if s.view.Turn != nil && *c.Runtime != s.view.Runtime {
+			return parley.SessionInfo{}, parley.Errorf(parley.CodeBusy, "a turn is open, and a session gets another runtime between turns only").WithField("runtime").
+				WithHint("wait for the turn's end, or stop it")
+		}
+	}
 	if err := s.mayModel(c); err != nil {
 		return parley.SessionInfo{}, err
 	}
@@ -388,9 +401,9 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 		}
 		events = append(events, parley.NewEvent("", "", parley.MemoryUpdated{Pins: c.Pins, By: p.User}))
 	}
-	if c.Title != nil || c.Model != nil || c.Temperature != nil || c.MaxOutput != nil || c.Mode != nil || c.Busy != nil || c.Preferences != nil || rules != nil || c.AttachedEntities != nil {
+	if c.Title != nil || c.Model != nil || c.Runtime != nil || c.Temperature != nil || c.MaxOutput != nil || c.Mode != nil || c.Busy != nil || c.Preferences != nil || rules != nil || c.AttachedEntities != nil {
 		events = append(events, parley.NewEvent("", "", parley.SessionUpdated{
-			Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Busy: c.Busy, Preferences: c.Preferences, Rules: rules,
+			Title: c.Title, Model: c.Model, Runtime: c.Runtime, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Busy: c.Busy, Preferences: c.Preferences, Rules: rules,
 			Attached: c.AttachedEntities, By: p.User,
 		}))
 	}

@@ -225,6 +225,9 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	if err := checkSampling(&app, nil, c.Temperature, &c.MaxOutput); err != nil {
 		return parley.SessionCreated{}, err
 	}
+	if err := checkRuntime(&app, c.Runtime); err != nil {
+		return parley.SessionCreated{}, err
+	}
 	space, readOnly, err := workspaceOf(p, a, c.Workspace)
 	if err != nil {
 		return parley.SessionCreated{}, err
@@ -236,7 +239,7 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	force := app.InForce()
 	return parley.SessionCreated{
 		InForce: &force, Workspace: space, ReadOnly: readOnly, Attached: attached, MaxUSD: c.MaxBudgetUSD,
-		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: mode, Policy: c.Policy,
+		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Runtime: c.Runtime, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: mode, Policy: c.Policy,
 		Budgets: budgets, Memory: app.Memory, Busy: busy, MaxOpenTurns: open,
 		Preferences: maps.Clone(c.Preferences), OutsideID: c.OutsideID, Temporary: c.Temporary,
 	}, nil
@@ -339,6 +342,15 @@ func checkMode(app *parley.App, own *parley.Policy, m parley.PermissionMode) err
 			WithHint("its policy excludes it; start another session")
 	}
 	return nil
+}
+
+// checkRuntime refuses a runtime that the app does not offer. Empty is the app's own.
+func checkRuntime(app *parley.App, name string) error {
+	if name == "" || name == app.Runtime || slices.Contains(app.Runtimes, name) {
+		return nil
+	}
+	return parley.Errorf(parley.CodeForbidden, "app %s does not let callers choose the runtime %q", app.Name, parley.Cut(name, 40)).WithField("runtime").
+		WithHint("an app names the runtimes that it offers in runtimes of its app.yaml")
 }
 
 func knownMode(m parley.PermissionMode) *parley.Error {

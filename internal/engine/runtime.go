@@ -10,6 +10,11 @@ import (
 
 // equipped returns the app as the session's runtime carries it out.
 func (s *session) equipped(app *parley.App) *parley.App {
+	if own := s.view.Runtime; own != "" && own != app.Runtime && s.e.o.Runtimes[own] != nil {
+		other := *app
+		other.Runtime = own
+		app = &other
+	}
 	if rt, ok := s.e.o.Runtimes[app.Runtime].(seam.Equipped); ok {
 		return rt.Equip(app)
 	}

@@ -85,15 +85,20 @@ func (p plain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	}
 }
 
-// reminder is what the CLI adds to messages.
-var reminder = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
+var (
+	// reminder is what the CLI adds to messages.
+	reminder = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
+	// steered is how the CLI words what the user has said in the middle of a turn.
+	steered = regexp.MustCompile(`(?s)^The user sent a new message while you were working:\n(.*?)\n\nThis is how Claude Code surfaces .*`)
+)
 
 // spoken are parts without reminders, with the names that tools have in the log.
 func spoken(parts []parley.Part) (list []parley.Part) {
 	for _, p := range parts {
 		switch p.Type {
 		case parley.PartText:
-			if p.Text = strings.TrimSpace(reminder.ReplaceAllString(p.Text, "")); p.Text == "" {
+			p.Text = steered.ReplaceAllString(reminder.ReplaceAllString(p.Text, ""), "$1")
+			if p.Text = strings.TrimSpace(p.Text); p.Text == "" {
 				continue
 			}
 		case parley.PartToolCall, parley.PartToolResult:

@@ -50,6 +50,7 @@ func (t *turn) within(ctx context.Context) (context.Context, context.CancelFunc)
 func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	ctx, cancel := t.within(ctx)
 	defer cancel()
+	t.flush(ctx)
 	u, err := t.use(ctx, c.Input.ToolUseID)
 	if err != nil {
 		return decision(false, parley.Info(err).Message, nil), nil
@@ -65,6 +66,7 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	if why := t.tooMany(u.call); why != "" {
 		return decision(false, why, nil), nil
 	}
+	asked := t.requested(u.call)
 	d, err := t.begin(ctx, u.call)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -80,7 +82,7 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	}
 	t.begun(u, d)
 	input := json.RawMessage(nil)
-	if !sameJSON(d.Call.Input, c.Input.ToolInput) && !sameJSON(d.Call.Input, t.requested(u.call)) {
+	if !sameJSON(d.Call.Input, c.Input.ToolInput) && !sameJSON(d.Call.Input, asked) {
 		input = d.Call.Input // a person or a hook has edited it
 	}
 	return decision(true, "", input), nil

@@ -72,6 +72,7 @@ func (p *process) listed(server string) []any {
 
 // ours makes a call of a tool of ours for the CLI.
 func (t *turn) ours(ctx context.Context, useID string) (any, error) {
+	t.flush(ctx)
 	u, err := t.use(ctx, useID)
 	if err != nil {
 		return nil, err

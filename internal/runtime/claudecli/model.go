@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -44,6 +45,7 @@ func (t *turn) model(w http.ResponseWriter, r *http.Request, body []byte) {
 		refuse(w, http.StatusBadRequest, "invalid_request_error", "The request body is not valid JSON")
 		return
 	}
+	t.flush(ctx)
 	path := t.path(ctx, r.Header.Get("X-Claude-Code-Agent-Id"))
 	// What the tools returned is in the request, possibly before the CLI has told us.
 	for i := len(ask.Messages) - 1; i >= 0 && ask.Messages[i].Role != "assistant"; i-- {
@@ -66,12 +68,19 @@ func (t *turn) model(w http.ResponseWriter, r *http.Request, body []byte) {
 		refuse(w, status, kind, parley.Info(err).Message)
 		return
 	}
-	c.reply.show = func(kind parley.DeltaKind, text string) {
-		if !path.OfMemory() {
+	var notes prompt.Visible
+	show := func(kind parley.DeltaKind, text string) {
+		if text != "" {
 			t.publish(parley.Delta{Agent: path, Call: c.call, Kind: kind, Text: text})
 		}
 	}
-	c.pass(ctx, w)
+	c.reply.show = func(kind parley.DeltaKind, text string) {
+		if kind == parley.DeltaText {
+			text = notes.Next(text)
+		}
+		show(kind, text)
+	}
+	c.pass(ctx, w, func() { show(parley.DeltaText, notes.Rest()) })
 }
 
 // modelCall is a model call under way.
@@ -152,8 +161,8 @@ func (t *turn) beginCall(ctx context.Context, path parley.AgentPath, top map[str
 	}))
 }
 
-// pass sends the request and passes the answer back.
-func (c *modelCall) pass(ctx context.Context, w http.ResponseWriter) {
+// pass sends the request and passes the answer back. shown is called when all of it was shown.
+func (c *modelCall) pass(ctx context.Context, w http.ResponseWriter, shown func()) {
 	resp, err := c.t.rt.send(ctx, c)
 	if err != nil {
 		c.lost(ctx, err, false)
@@ -187,13 +196,17 @@ func (c *modelCall) pass(ctx context.Context, w http.ResponseWriter) {
 			refuse(w, http.StatusBadGateway, "api_error", "the model's answer broke off")
 			return
 		}
+		shown()
 		c.replied(ctx)
 		w.WriteHeader(resp.StatusCode)
 		_, _ = w.Write(body) // the CLI may be gone
 		return
 	}
 	w.WriteHeader(resp.StatusCode)
-	err = c.reply.relay(w, resp.Body, func() { c.replied(ctx) })
+	err = c.reply.relay(w, resp.Body, func() {
+		shown()
+		c.replied(ctx)
+	})
 	if c.reply.failed != nil {
 		err = c.reply.failed
 	}

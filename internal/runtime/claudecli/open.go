@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 )
 
 // opening is what the CLI is told at the beginning of an attempt.
@@ -155,10 +157,8 @@ func (t *turn) prompt(ctx context.Context, s *parley.Session, fresh bool, known 
 			content = append(content, words(text)...)
 		}
 	}
-	for _, text := range []string{note(s), strings.TrimPrefix(parley.WithHooks("", s.Turn.Told), "\n")} {
-		if strings.TrimSpace(text) != "" {
-			content = append(content, words(text)...)
-		}
+	if text := prompt.TakenBack(s.Taken); text != "" {
+		content = append(content, words(text)...)
 	}
 	own, err := t.content(ctx, s.Turn.Request.Message.Parts)
 	if err != nil {
@@ -167,7 +167,11 @@ func (t *turn) prompt(ctx context.Context, s *parley.Session, fresh bool, known 
 	if own == nil {
 		own = words("[no text]")
 	}
-	return append(content, own...), nil
+	content = append(content, own...)
+	if text := strings.TrimPrefix(parley.WithHooks("", s.Turn.Told), "\n"); text != "" {
+		content = append(content, words(text)...)
+	}
+	return append(content, words(note(s))...), nil
 }
 
 // content is what the parts of a message are for the CLI.
@@ -205,18 +209,42 @@ func media(kind, mediaType string, body []byte) any {
 	return map[string]any{"type": kind, "source": map[string]string{"type": "base64", "media_type": mediaType, "data": base64.StdEncoding.EncodeToString(body)}}
 }
 
-// note is what the model has to know about this turn: pins, snippets, and what a rewind has taken
-// back.
+// note is what the model has to know about this turn.
 func note(s *parley.Session) string {
+	t := s.Turn
 	var b strings.Builder
-	for _, p := range s.Pins {
-		fmt.Fprintf(&b, "[%s]\n%s\n", p.Label, p.Text)
+	b.WriteString("[about this turn]\nnow: " + prompt.When(t))
+	if t.Request.Origin == parley.OriginRuntime {
+		b.WriteString("\nThe user has not said anything: this is about your own work in the background.")
 	}
-	for _, sn := range s.Turn.Snippets {
-		fmt.Fprintf(&b, "[%s %s]\n%s\n", sn.Source, sn.Ref, sn.Text)
+	section := func(title string) { b.WriteString("\n\n## " + title) }
+	for i, p := range s.Pins {
+		if i == 0 {
+			section("Pinned")
+		}
+		b.WriteString("\n" + p.Label + ": " + p.Text)
 	}
-	if s.Turn.Request.Origin == parley.OriginRuntime {
-		b.WriteString("[The user has not said anything: this is about your own work in the background.]\n")
+	if len(s.Preferences) > 0 {
+		if raw, err := json.Marshal(s.Preferences); err == nil { // sorted by key
+			section("The user's preferences")
+			b.WriteString("\n" + string(raw))
+		}
+	}
+	if len(t.Request.Hints) > 0 {
+		if raw, err := json.Marshal(t.Request.Hints); err == nil {
+			section("Hints from the caller")
+			b.WriteString("\n" + string(raw))
+		}
+	}
+	if len(t.Attached) > 0 {
+		section("Attached entities")
+		b.WriteString("\n" + strings.TrimRight(parley.AttachedText(t.Attached), "\n"))
+	}
+	for i, sn := range t.Snippets {
+		if i == 0 {
+			section("Looked up for this question")
+		}
+		fmt.Fprintf(&b, "\n[%s %s] %s", sn.Source, sn.Ref, sn.Text)
 	}
 	return b.String()
 }
@@ -228,6 +256,9 @@ const maxMemory = 256 << 10
 func memory(s *parley.Session, known int) string {
 	var b strings.Builder
 	if known == 0 {
+		if len(s.Told) > 0 {
+			b.WriteString("From the start of the session:\n" + strings.TrimPrefix(parley.WithHooks("", s.Told), "\n") + "\n")
+		}
 		if s.Summary != "" {
 			b.WriteString("Summary of what was said before:\n" + s.Summary + "\n\n")
 		}
@@ -246,14 +277,16 @@ func memory(s *parley.Session, known int) string {
 	size := 0
 	for _, x := range slices.Backward(list) {
 		text := "\n[user]\n" + x.User.Text() + "\n"
-		if len(x.Results) > 0 {
-			text += "[tools that were called]\n- " + strings.Join(x.Results, "\n- ") + "\n"
+		for _, more := range []string{prompt.TakenBack(x.Taken), prompt.Found(x)} {
+			if more != "" {
+				text += more + "\n"
+			}
 		}
-		reply := x.Reply
+		reply := strings.TrimSpace(x.Reply)
 		if x.Status != parley.StatusCompleted {
 			reply = strings.TrimSpace(reply + "\n[the turn ended as " + string(x.Status) + "]")
 		}
-		text += "[you]\n" + reply + "\n"
+		text += "[you]\n" + strings.TrimSpace(reply+"\n"+prompt.Effects(x)) + "\n"
 		if size += len(text); size > maxMemory {
 			break
 		}

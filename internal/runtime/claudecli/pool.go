@@ -219,3 +219,10 @@ func (o *pool) close() {
 }
 
 var errClosed = parley.Errorf(parley.CodeUnavailable, "the server is shutting down").WithHint("try again in a moment").WithRetry(2 * time.Second)
+
+// Processes is how many CLIs run, start or end now.
+func (rt *Runtime) Processes() int {
+	rt.pool.mu.Lock()
+	defer rt.pool.mu.Unlock()
+	return rt.pool.taken
+}

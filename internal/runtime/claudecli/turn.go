@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -33,6 +34,8 @@ type turn struct {
 
 	mu     sync.Mutex
 	lines  []message
+	took   int                         // lines so far
+	done   int                         // of these, handled
 	uses   map[string]*use             // calls, by the CLI's ids
 	news   chan struct{}               // closed and replaced when a call or an agent becomes known
 	agents map[string]parley.AgentPath // of sub-agents, by the CLI's ids
@@ -94,6 +97,7 @@ func (t *turn) exceeded(b *parley.BudgetReached, err *parley.Error) {
 func (t *turn) take(m message) {
 	t.mu.Lock()
 	t.lines = append(t.lines, m)
+	t.took++
 	t.mu.Unlock()
 	select {
 	case t.inbox <- struct{}{}:
@@ -109,6 +113,29 @@ func (t *turn) next() (m message, ok bool) {
 	}
 	m, t.lines = t.lines[0], t.lines[1:]
 	return m, true
+}
+
+// flush waits until the lines that the CLI has written so far are handled, so that the log has things in
+// the order in which they happened.
+func (t *turn) flush(ctx context.Context) {
+	t.mu.Lock()
+	upTo := t.took
+	t.mu.Unlock()
+	for {
+		t.mu.Lock()
+		done, news := t.done >= upTo, t.news
+		t.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
 }
 
 // newUse returns a function that makes ids for the calls of an agent's reply.
@@ -214,6 +241,15 @@ func (t *turn) run(ctx context.Context) (end seam.Ending, err error) {
 	if ctx.Err() != nil {
 		return end, context.Cause(ctx)
 	}
+	if (t.app.Memory.Retrieve || len(s.Attached) > 0) && !s.Turn.Retrieved {
+		found, err := t.h.Retrieve(ctx, s.Turn.Request.Message.Text())
+		if err != nil {
+			return end, err
+		}
+		if err := t.h.Stage(t.event(t.entry, found)); err != nil {
+			return end, err
+		}
+	}
 	open, err := t.open(ctx)
 	if err != nil {
 		return end, err
@@ -265,7 +301,12 @@ func (t *turn) follow(ctx context.Context) (end seam.Ending, err error) {
 	var late <-chan time.Time
 	for {
 		if m, ok := t.next(); ok {
-			if over, end, err := t.line(ctx, m); over || err != nil {
+			over, end, err := t.line(ctx, m)
+			t.mu.Lock()
+			t.done++
+			t.changed()
+			t.mu.Unlock()
+			if over || err != nil {
 				return end, err
 			}
 			continue
@@ -332,7 +373,7 @@ func (t *turn) writing() bool {
 // soFar is the answer so far.
 func (t *turn) soFar() seam.Ending {
 	if now := t.h.State().Turn; now != nil {
-		return seam.Ending{Response: parley.Response{Message: now.Answered()}}
+		return seam.Ending{Response: prompt.Response(now.Answered())}
 	}
 	return seam.Ending{}
 }
@@ -464,9 +505,20 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 		}
 		return true, end, nil
 	default:
-		end.Response = parley.Response{Message: m.Result}
+		end.Response = t.response(m.Result)
 	}
 	return true, end, t.keep(ctx)
+}
+
+// response is an answer with the citations of the provider's tools.
+func (t *turn) response(text string) parley.Response {
+	r := prompt.Response(text)
+	if now := t.h.State().Turn; now != nil {
+		if a := now.Agent(t.entry); a != nil {
+			r = prompt.Cited(r, a)
+		}
+	}
+	return r
 }
 
 // agentsWork reports whether agents work in the background.

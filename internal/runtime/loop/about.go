@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/policy"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -25,7 +26,7 @@ const aboutTurn = "[about this turn]"
 func (g given) note(s *parley.Session, a *parley.Agent, def parley.AgentDef) string {
 	t := s.Turn
 	var b strings.Builder
-	b.WriteString(aboutTurn + "\nnow: " + when(t))
+	b.WriteString(aboutTurn + "\nnow: " + prompt.When(t))
 	if may := allowance(t.Request.Budgets); may != "" {
 		b.WriteString("\nbudget of this turn: " + may)
 	}
@@ -59,16 +60,6 @@ func (g given) note(s *parley.Session, a *parley.Agent, def parley.AgentDef) str
 	snippets("What the turn before was about, as it is now", slices.DeleteFunc(slices.Clone(t.Snippets), func(sn parley.Snippet) bool { return !sn.Pinned }))
 	snippets("Looked up for this question", slices.DeleteFunc(slices.Clone(t.Snippets), pinned))
 	return b.String()
-}
-
-// when is the time at which the turn began, by the clocks of its zone.
-func when(t *parley.Turn) string {
-	at := t.Zone.In(t.StartedAt)
-	name := "UTC"
-	if t.Zone != nil {
-		name = t.Zone.Name + ", UTC" + at.Format("-07:00")
-	}
-	return at.Format("Monday, 2006-01-02 15:04") + " (" + name + ")"
 }
 
 // allowance says in words what b bounds.

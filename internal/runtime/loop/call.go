@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -256,7 +257,7 @@ type stream struct {
 	opt       Options
 	failures  int             // of the agent before this call
 	text      strings.Builder // what was said of the answer
-	notes     visible
+	notes     prompt.Visible
 	fragments int
 	ttft      time.Duration
 	took      time.Duration
@@ -303,7 +304,7 @@ func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
 		}
 	}
 	st.took = time.Since(began)
-	st.publish(parley.DeltaText, st.notes.rest())
+	st.publish(parley.DeltaText, st.notes.Rest())
 	if reply != nil {
 		return reply, nil
 	}
@@ -324,7 +325,7 @@ func (st *stream) show(kind parley.DeltaKind, text string) {
 	st.fragments++
 	if kind == parley.DeltaText {
 		st.text.WriteString(text)
-		text = st.notes.next(text)
+		text = st.notes.Next(text)
 	}
 	st.publish(kind, text)
 }

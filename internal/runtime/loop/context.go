@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -204,7 +205,7 @@ func transferred(s *parley.Session, a *parley.Agent, to string) (parley.ContextT
 	for i := len(s.History) - 1; i >= 0 && b.Len() < maxTransfer; i-- {
 		x := s.History[i]
 		line := "- asked: " + parley.Cut(x.User.Text(), 120) + "; answered: " + parley.Cut(orNone(x.Reply), 160)
-		if e := effects(x); e != "" {
+		if e := prompt.Effects(x); e != "" {
 			line += " " + e
 		} else if n := len(x.Effects); n > 0 {
 			line += fmt.Sprintf(" [calls with effects: %d]", n)
@@ -444,7 +445,7 @@ func messageTokens(ms []parley.Message) int64 {
 // exchangeTokens allows for the words that [thread.exchange] may add.
 func exchangeTokens(x parley.Exchange) int64 {
 	n := partsTokens(x.User.Parts) + 24 + tokens(len(x.Reply))
-	for _, text := range []string{found(x), takenBack(x.Taken)} {
+	for _, text := range []string{prompt.Found(x), prompt.TakenBack(x.Taken)} {
 		if text != "" {
 			n += 4 + tokens(len(text))
 		}

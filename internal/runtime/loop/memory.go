@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -141,11 +142,11 @@ const leastExchange = 240
 
 // exchangeText is an exchange for a memory model, with what matters least at its end.
 func exchangeText(x parley.Exchange) string {
-	text := fmt.Sprintf("\n[turn of event %d]\n%suser: %s\nassistant: %s\n", x.Seq, lineOf(takenBack(x.Taken)), parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
-	if e := effects(x); e != "" {
+	text := fmt.Sprintf("\n[turn of event %d]\n%suser: %s\nassistant: %s\n", x.Seq, lineOf(prompt.TakenBack(x.Taken)), parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
+	if e := prompt.Effects(x); e != "" {
 		text += e + "\n"
 	}
-	if f := found(x); f != "" {
+	if f := prompt.Found(x); f != "" {
 		text += f + "\n"
 	}
 	return text
@@ -263,8 +264,8 @@ func understood(s *parley.Session, c condensing, said string) (parley.MemoryUpda
 func plainMemory(s *parley.Session, c condensing) parley.MemoryUpdated {
 	lines := []string{s.Summary}
 	for _, x := range s.History[:c.Dropped] {
-		line := lineOf(takenBack(x.Taken)) + "- asked: " + parley.Cut(x.User.Text(), 160) + "; answered: " + parley.Cut(orNone(x.Reply), 240)
-		if e := effects(x); e != "" {
+		line := lineOf(prompt.TakenBack(x.Taken)) + "- asked: " + parley.Cut(x.User.Text(), 160) + "; answered: " + parley.Cut(orNone(x.Reply), 240)
+		if e := prompt.Effects(x); e != "" {
 			line += " " + e
 		}
 		lines = append(lines, line)
@@ -341,4 +342,12 @@ func (g given) system(s *parley.Session, a *parley.Agent, def parley.AgentDef) s
 		b.WriteString(strings.TrimRight(parley.AttachedText(s.Turn.Attached), "\n"))
 	}
 	return b.String()
+}
+
+// lineOf is a text with the line break that separates it from what follows.
+func lineOf(text string) string {
+	if text == "" {
+		return ""
+	}
+	return text + "\n"
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/task"
 )
@@ -235,7 +236,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 		}}}
 	}
 	if text := parley.PartsText(last.Parts); !blank(text) {
-		return []action{finish{cited(response(text), a)}}
+		return []action{finish{prompt.Cited(prompt.Response(text), a)}}
 	}
 	if n := len(a.Items); n > 1 && a.Items[n-2].Kind == parley.ItemReply && empty(a.Items[n-2].Parts) {
 		return failed(t, parley.Errorf(parley.CodeModel, "the model gave an empty reply twice").
@@ -459,7 +460,7 @@ func compactJSON(raw json.RawMessage) []byte {
 }
 
 // answered is what the turn has said to the user so far.
-func answered(t *parley.Turn) parley.Response { return response(t.Answered()) }
+func answered(t *parley.Turn) parley.Response { return prompt.Response(t.Answered()) }
 
 func failed(t *parley.Turn, err *parley.Error) []action {
 	return []action{fail{Error: err, Response: answered(t)}}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 )
 
 // A thread is a message list that stays valid while it grows: it has no empty parts or
@@ -42,9 +43,6 @@ func (th *thread) say(role parley.Role, text string) {
 	th.add(role, parley.Part{Type: parley.PartText, Text: text})
 }
 
-// foundThen introduces what an earlier turn's tools returned.
-const foundThen = "[tool calls of this turn and what they returned, shortened]"
-
 // exchange adds an earlier turn: the question, what its tools returned, and the answer.
 // Tool results follow the question, as in the turn itself; if they were in the answer, the
 // model would imitate them in its own answers. Effects are named where the answer does not
@@ -53,12 +51,12 @@ func (th *thread) exchange(x parley.Exchange) {
 	if x.Restored && len(*th) == 0 {
 		th.say(parley.RoleUser, parley.RestoredNote+"\n\n")
 	}
-	th.say(parley.RoleUser, takenBack(x.Taken))
+	th.say(parley.RoleUser, prompt.TakenBack(x.Taken))
 	th.add(parley.RoleUser, x.User.Parts...)
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
 		th.say(parley.RoleUser, "[no text]")
 	}
-	th.say(parley.RoleUser, found(x))
+	th.say(parley.RoleUser, prompt.Found(x))
 	p := parley.Part{Type: parley.PartText, Text: strings.TrimRight(x.Reply, " \n")}
 	if x.Status != parley.StatusCompleted {
 		how := "[cut off: the turn "
@@ -70,50 +68,11 @@ func (th *thread) exchange(x parley.Exchange) {
 		}
 		p.Text = joinLines(p.Text, how+string(x.Status)+"]")
 	}
-	p.Text = joinLines(p.Text, effects(x))
+	p.Text = joinLines(p.Text, prompt.Effects(x))
 	if blank(p.Text) {
 		p.Text = "[no answer]"
 	}
 	th.add(parley.RoleAssistant, p)
-}
-
-// found lists what the turn's tools returned, a line each; "" when it called none.
-func found(x parley.Exchange) string {
-	if len(x.Results) == 0 {
-		return ""
-	}
-	return foundThen + "\n- " + strings.Join(x.Results, "\n- ")
-}
-
-// effects names the calls with effects of a turn that did not complete, and of any turn
-// the calls whose outcome is unknown.
-func effects(x parley.Exchange) string {
-	var did []string
-	for _, e := range x.Effects {
-		switch {
-		case e.Outcome == parley.OutcomeUnknown || e.Outcome == "":
-			did = append(did, e.Tool+": "+resolved(e.Resolution))
-		case x.Status == parley.StatusCompleted:
-		case e.Outcome == parley.OutcomeOK:
-			did = append(did, e.Tool+": done")
-		default:
-			did = append(did, e.Tool+": "+string(e.Outcome)+", not done")
-		}
-	}
-	if did == nil {
-		return ""
-	}
-	return "[calls with effects in this turn: " + strings.Join(did, "; ") + "]"
-}
-
-func resolved(choice string) string {
-	switch choice {
-	case parley.ChoiceHappened:
-		return "done, as a person confirmed"
-	case parley.ChoiceDidNot:
-		return "not done, as a person confirmed"
-	}
-	return "unknown whether it was done"
 }
 
 func joinLines(a, b string) string {
@@ -129,7 +88,7 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 	if a.Parent != "" {
 		th.say(parley.RoleUser, a.Input)
 	} else {
-		th.say(parley.RoleUser, takenBack(s.Taken))
+		th.say(parley.RoleUser, prompt.TakenBack(s.Taken))
 		th.add(parley.RoleUser, t.Request.Message.Parts...)
 	}
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {

@@ -149,6 +149,9 @@ func parse(body []byte, counting, beta bool) (*request, *Error) {
 			return nil, invalid("messages: output_config: Extra inputs are not permitted")
 		case m.Role != "system":
 			r.Messages = append(r.Messages, m)
+		case beta && len(r.Messages) > 1:
+			m.Role = "user" // said in between: it counts from there on
+			r.Messages = append(r.Messages, m)
 		case beta:
 			r.System = append(r.System, m.Blocks...)
 		default:

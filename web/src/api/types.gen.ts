@@ -161,6 +161,7 @@ export interface SessionInfo {
   preview?: string; // first user message, at most 80 characters
   status: SessionStatus;
   model?: string; // the session's own, or the app's as of its last turn
+  runtime?: string; // the session's own; empty: the app's
   policy?: Policy; // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
   busy: BusyMode;
   parent?: SessionID;
@@ -353,6 +354,7 @@ export interface App {
   title: string;
   description?: string;
   runtime: string; // what carries out its turns: "loop" or "claude"
+  runtimes?: string[]; // that sessions may choose, besides Runtime
   entry: string; // the agent that gets the user's message
   agents: Record<string, AgentDef>;
   tools: ToolDecl[] | null; // every tool some agent has
@@ -1054,6 +1056,7 @@ export interface SessionCreated {
   org?: string;
   title?: string;
   model?: string;
+  runtime?: string; // carries out its turns in place of the app's
   temperature?: number;
   max_output?: number; // tokens per reply; lowers the agents' limits
   mode?: PermissionMode;
@@ -1084,6 +1087,7 @@ export interface InForce {
 export interface SessionUpdated {
   title?: string;
   model?: string;
+  runtime?: string;
   temperature?: number;
   max_output?: number;
   mode?: PermissionMode;

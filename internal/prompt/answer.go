@@ -1,4 +1,6 @@
-package loop
+// Package prompt has what the prompts and answers of all runtimes have in common: how a turn is
+// described, what a model is told of earlier turns, and the notes at the end of an answer.
+package prompt
 
 import (
 	"encoding/json"
@@ -13,10 +15,10 @@ import (
 // closing fence. An app's prompt asks for it.
 const endNotes = "```parley\n"
 
-// response is a reply's text as an answer: the end notes, where there are any,
+// Response is a reply's text as an answer: the end notes, where there are any,
 // become fields. Notes that cannot be read are left out of the text all the
 // same; they are not for people.
-func response(text string) parley.Response {
+func Response(text string) parley.Response {
 	before, after, found := strings.Cut(text, endNotes)
 	if !found {
 		return parley.Response{Message: text}
@@ -37,8 +39,8 @@ func response(text string) parley.Response {
 	return r
 }
 
-// cited adds what the provider's own tools found for the agent in this turn.
-func cited(r parley.Response, a *parley.Agent) parley.Response {
+// Cited adds what the provider's own tools found for the agent in this turn.
+func Cited(r parley.Response, a *parley.Agent) parley.Response {
 	for _, it := range a.Items {
 		for _, c := range it.Citations {
 			if !slices.Contains(r.Citations, c) {
@@ -49,14 +51,15 @@ func cited(r parley.Response, a *parley.Agent) parley.Response {
 	return r
 }
 
-// visible passes on the fragments of a reply up to its end notes. It holds back
+// Visible passes on the fragments of a reply up to its end notes. It holds back
 // only what may be the beginning of them.
-type visible struct {
+type Visible struct {
 	held   string
 	hidden bool
 }
 
-func (v *visible) next(text string) string {
+// Next returns what of the text held back and the next fragment may be shown.
+func (v *Visible) Next(text string) string {
 	if v.hidden {
 		return ""
 	}
@@ -76,8 +79,8 @@ func (v *visible) next(text string) string {
 	return text[:len(text)-keep]
 }
 
-// rest is what was held back and turned out to be text.
-func (v *visible) rest() string {
+// Rest is what was held back and turned out to be text.
+func (v *Visible) Rest() string {
 	text := v.held
 	v.held = ""
 	return text

@@ -1,6 +1,7 @@
-//go:build claude
-
-package real_test
+// Package claudetest has what the tests of the runtime with the stand-in for the Claude CLI and
+// those with the real one have in common: an engine whose model follows a script in the message, and
+// the flows.
+package claudetest
 
 import (
 	"bytes"
@@ -12,7 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,33 +34,21 @@ import (
 
 var ctx = context.Background()
 
-// cli is the executable.
-func cli(t testing.TB) string {
-	t.Helper()
-	dir, err := filepath.Abs("node_modules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := claudecli.Locate(claudecli.Where{Path: os.Getenv("PARLEY_TEST_CLAUDE"), NodeModules: dir})
-	if err != nil {
-		t.Fatalf("%v; run `make test-claude`, which installs it", err)
-	}
-	return path
+// Step is what the scripted model says: text, and calls of tools.
+type Step struct {
+	Text string `json:"text,omitempty"` // [sees]: what the model sees of earlier turns
+	Fail string `json:"fail,omitempty"` // "overloaded": the first call fails; "forbidden": each does
+	Use  []Use  `json:"use,omitempty"`
 }
 
-// step is what the scripted model says: text, and calls of tools.
-type step struct {
-	Text string `json:"text,omitempty"`
-	Use  []use  `json:"use,omitempty"`
-}
-
-type use struct {
+// Use is a call of a tool.
+type Use struct {
 	Name  string         `json:"name"`
 	Input map[string]any `json:"input"`
 }
 
-// script is a message that tells the model what to say.
-func script(steps ...step) string {
+// Script is a message that tells the model what to say.
+func Script(steps ...Step) string {
 	raw, err := json.Marshal(steps)
 	if err != nil {
 		panic(err)
@@ -65,20 +56,28 @@ func script(steps ...step) string {
 	return "SCRIPT " + string(raw)
 }
 
-// scripted is the model: it says the next step of the script in the last message that has one.
-func scripted(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
-	var steps []step
-	at := 0
-	for _, m := range r.Messages {
-		switch m.Role {
+// model is one that says the next step of the script in the last message that has one.
+type model struct {
+	mu     sync.Mutex
+	failed map[string]bool
+}
+
+func (m *model) next(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+	var steps []Step
+	var all []string
+	script, at := "", 0
+	for _, msg := range r.Messages {
+		switch msg.Role {
 		case parley.RoleAssistant:
 			at++
+			all = append(all, parley.PartsText(msg.Parts))
 		case parley.RoleUser:
-			for _, p := range m.Parts {
+			for _, p := range msg.Parts {
+				all = append(all, p.Text)
 				if _, raw, ok := strings.Cut(p.Text, "SCRIPT "); ok && p.Type == parley.PartText {
-					var found []step
+					var found []Step
 					if json.NewDecoder(strings.NewReader(raw)).Decode(&found) == nil {
-						steps, at = found, 0
+						steps, at, script = found, 0, raw
 					}
 				}
 			}
@@ -89,6 +88,20 @@ func scripted(_ context.Context, r seam.Request, say func(string)) (seam.Reply, 
 		return seam.Reply{StopReason: "end_turn"}, nil
 	}
 	s := steps[at]
+	m.mu.Lock()
+	key := script + strconv.Itoa(at)
+	again := m.failed[key]
+	m.failed[key] = true
+	m.mu.Unlock()
+	switch {
+	case s.Fail == "overloaded" && !again:
+		return seam.Reply{}, parley.Errorf(parley.CodeUnavailable, "it is overloaded")
+	case s.Fail == "forbidden":
+		return seam.Reply{}, parley.Errorf(parley.CodeForbidden, "not with this account")
+	}
+	if s.Text == sees {
+		s.Text = strings.Join(all, " | ")
+	}
 	for _, w := range strings.SplitAfter(s.Text, " ") {
 		if w != "" {
 			say(w)
@@ -112,19 +125,22 @@ func translate(m seam.Model, agent string) http.Handler {
 	})
 }
 
-// rig is an engine whose turns the real CLI makes.
-type rig struct {
+// Rig is an engine whose turns a CLI makes.
+type Rig struct {
 	*enginetest.Rig
-	rt   *claudecli.Runtime
-	data string // the runtime's folder
-	work string // the session's workspace
+	Runtime *claudecli.Runtime
+	Data    string // the runtime's folder
+	Work    string // the session's workspace
 }
 
-func newRig(t testing.TB, dir string, change ...func(*parley.App, *claudecli.Options, *engine.Options)) *rig {
+// Change changes a rig before it starts.
+type Change func(*parley.App, *claudecli.Options, *engine.Options)
+
+// New starts a rig in a folder, over a store. path is the executable of the CLI.
+func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Rig {
 	t.Helper()
-	path := cli(t)
-	r := &rig{data: filepath.Join(dir, "claude"), work: filepath.Join(dir, "workspaces", "shared")}
-	if err := os.MkdirAll(r.work, 0o700); err != nil {
+	r := &Rig{Data: filepath.Join(dir, "claude"), Work: filepath.Join(dir, "workspaces", "shared")}
+	if err := os.MkdirAll(r.Work, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	app := parley.App{
@@ -134,36 +150,38 @@ func newRig(t testing.TB, dir string, change ...func(*parley.App, *claudecli.Opt
 			"Read", "Write", "Edit", "Bash", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count",
 		}}},
 	}
-	o := claudecli.Options{Find: func() (string, error) { return path, nil }, Data: r.data, Translate: translate}
+	o := claudecli.Options{Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
 	tools := &counter{}
 	box, err := toolbox.New([]seam.Toolset{tools, ask.New(), plan.New()}, toolbox.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	app.Tools = append(box.Decls(), natives...)
-	folders, err := workspace.New(workspace.Options{Shared: map[string]workspace.Shared{"shared": {Dir: r.work}}, Default: "shared/shared"})
+	folders, err := workspace.New(workspace.Options{Shared: map[string]workspace.Shared{"shared": {Dir: r.Work}}, Default: "shared/shared"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := &model{failed: map[string]bool{}}
 	var all []func(*engine.Options)
 	all = append(all, func(e *engine.Options) {
 		for _, f := range change {
 			f(&app, &o, e)
 		}
-		r.rt = claudecli.New(enginetest.Models{F: scripted}, o)
-		e.Runtimes["claude"] = r.rt
+		r.Runtime = claudecli.New(enginetest.Models{F: m.next}, o)
+		e.Runtimes["claude"] = r.Runtime
 		e.Apps, e.Tools = nil, nil
 		if e.Scopes, err = scope.New(scope.Options{Apps: []scope.App{{App: app, Tools: box, Folders: folders}}}); err != nil {
 			t.Fatal(err)
 		}
 	})
-	r.Rig = enginetest.New(t, scripted, app, all...)
+	r.Rig = enginetest.Over(t, store, &enginetest.Service{}, m.next, app, all...)
 	return r
 }
 
-func (r *rig) stop() {
+// Stop ends the rig and its CLIs.
+func (r *Rig) Stop() {
 	r.Close()
-	_ = r.rt.Close()
+	_ = r.Runtime.Close()
 }
 
 // natives are declared by the app as its own; the runtime replaces them.
@@ -186,17 +204,17 @@ func (c *counter) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) 
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: fmt.Sprintf("counted %d", c.n)}, nil
 }
 
-func (r *rig) file(t testing.TB, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(r.work, name))
+// File is what a file of the workspace contains.
+func (r *Rig) File(name string) string {
+	b, err := os.ReadFile(filepath.Join(r.Work, name))
 	if err != nil {
 		return "no file"
 	}
 	return string(b)
 }
 
-// told lists events as short lines.
-func told(events []parley.Event) string {
+// Told lists events as short lines.
+func Told(events []parley.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "%d %s %s", e.Seq, e.Type, e.Agent)
@@ -220,7 +238,8 @@ func types(events []parley.Event) (list []string) {
 	return list
 }
 
-func count(events []parley.Event, kind string) (n int) {
+// Count counts the events of a type.
+func Count(events []parley.Event, kind string) (n int) {
 	return len(slices.DeleteFunc(types(events), func(k string) bool { return k != kind }))
 }
 

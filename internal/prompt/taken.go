@@ -1,4 +1,4 @@
-package loop
+package prompt
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// takenBack says what was done in a part of the conversation that was taken back, and which files
+// TakenBack says what was done in a part of the conversation that was taken back, and which files
 // are not as the conversation has them; "" if there is nothing to say.
-func takenBack(k *parley.TakenBack) string {
+func TakenBack(k *parley.TakenBack) string {
 	if k == nil {
 		return ""
 	}
@@ -49,7 +49,7 @@ func became(e parley.EffectLeft) string {
 	if e.Outcome == parley.OutcomeOK {
 		return "done"
 	}
-	return resolved(e.Resolution)
+	return Resolved(e.Resolution)
 }
 
 // more says how many further things there are.
@@ -61,12 +61,4 @@ func more(n int, one, many string) string {
 		return "\n- and one more " + one
 	}
 	return fmt.Sprintf("\n- and %d more %s", n, many)
-}
-
-// lineOf is a text with the line break that separates it from what follows.
-func lineOf(text string) string {
-	if text == "" {
-		return ""
-	}
-	return text + "\n"
 }

@@ -1,0 +1,30 @@
+package claudecli_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/parley-server/parley/internal/runtime/claudecli/claudetest"
+	sim "github.com/parley-server/parley/internal/sim/claudecli"
+)
+
+func TestMain(m *testing.M) {
+	sim.Main() // this binary is also the stand-in for the CLI
+	os.Exit(m.Run())
+}
+
+// standIn makes an executable that does what the model says.
+func standIn(t testing.TB) string {
+	t.Helper()
+	path, err := sim.Install(t.TempDir(), sim.Play{Transcript: "03-permission-allow", Live: true, Effects: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFlows: what sessions do with a CLI, with the stand-in. `make test-claude` has the real one.
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	claudetest.Flows(t, claudetest.CLI{Path: standIn})
+}
