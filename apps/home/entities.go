@@ -34,13 +34,13 @@ type Listing struct {
 
 // Area is a room.
 type Area struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	Entities []Entity `json:"entities"`
+	ID       string        `json:"id"`
+	Name     string        `json:"name"`
+	Entities []HouseEntity `json:"entities"`
 }
 
-// Entity is one entity of an area.
-type Entity struct {
+// HouseEntity is one entity of an area.
+type HouseEntity struct {
 	ID          string    `json:"entity_id"`
 	Name        string    `json:"name"`
 	Domain      string    `json:"domain"`

@@ -29,8 +29,8 @@ type shack struct {
 func (s *shack) Changes() *home.Feed { return &s.feed }
 
 func (s *shack) Listing(context.Context) (home.Listing, error) {
-	lamp := home.NewEntity(home.Entity{ID: "light.a", Name: "Lamp", State: "off", LastChanged: s.at})
-	return home.Listing{Connected: true, Areas: []home.Area{{ID: "b", Name: "Bedroom", Entities: []home.Entity{lamp}}}}, s.away
+	lamp := home.NewEntity(home.HouseEntity{ID: "light.a", Name: "Lamp", State: "off", LastChanged: s.at})
+	return home.Listing{Connected: true, Areas: []home.Area{{ID: "b", Name: "Bedroom", Entities: []home.HouseEntity{lamp}}}}, s.away
 }
 
 func (s *shack) Past(_ context.Context, id string, from, to time.Time) (home.History, error) {

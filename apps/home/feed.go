@@ -203,7 +203,7 @@ func stateMessage(c Change) wire.Message {
 func available(state string) bool { return state != "" && state != "unavailable" }
 
 // NewEntity sets the fields that follow from the others.
-func NewEntity(e Entity) Entity {
+func NewEntity(e HouseEntity) HouseEntity {
 	for i, r := range e.ID {
 		if r == '.' {
 			e.Domain = e.ID[:i]

@@ -32,9 +32,9 @@ func (p panel) Listing(context.Context) (Listing, error) {
 	at := map[string]int{}
 	for _, a := range p.tools.Index().Areas() {
 		at[a.ID] = len(l.Areas)
-		l.Areas = append(l.Areas, Area{ID: a.ID, Name: a.Name, Entities: []Entity{}})
+		l.Areas = append(l.Areas, Area{ID: a.ID, Name: a.Name, Entities: []HouseEntity{}})
 	}
-	rest := Area{Entities: []Entity{}}
+	rest := Area{Entities: []HouseEntity{}}
 	n := 0
 	for _, e := range p.tools.Index().Entities() {
 		if e.Disabled || e.Hidden || e.Category != "" || n == maxListed {
@@ -45,7 +45,7 @@ func (p panel) Listing(context.Context) (Listing, error) {
 		if i, ok := at[e.AreaID]; ok {
 			into = &l.Areas[i]
 		}
-		into.Entities = append(into.Entities, NewEntity(Entity{
+		into.Entities = append(into.Entities, NewEntity(HouseEntity{
 			ID: e.ID, Name: p.clean(e.Name), DeviceClass: e.DeviceClass, State: p.clean(e.State), Unit: e.Unit, LastChanged: e.Changed,
 		}))
 	}

@@ -314,7 +314,7 @@ func (s *Server) entityRoutes() {
 	get := func(id, path, summary, doc string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: tags, Summary: summary, Description: strings.TrimSpace(doc + " " + etagDoc), Responses: cloned(unchanged)}
 	}
-	route(s, get("list-entities", entitiesPath, "List the entities of a lake", "In the order of the bytes of their paths. Their texts are left out."),
+	route(s, get("list-lake-entities", entitiesPath, "List the entities of a lake", "In the order of the bytes of their paths. Their texts are left out."),
 		func(ctx context.Context, p parley.Principal, in *entitiesInput) (*tagged[lake.List], error) {
 			return looked(ctx, s, p, in.LakeParam, in.NoneMatch, func(l userfiles.Lake) (lake.List, error) { return l.List(ctx, in.filter(), in.page()) })
 		})

@@ -26,7 +26,7 @@ func heldBy(operation string) (bytes int, late bool) {
 		return heldTree, false
 	case "read-entity", "read-entity-revision", "diff-entity":
 		return heldEntity, false
-	case "list-entities", "search-entities", "list-entity-tree", "validate-entities", "list-entity-changes", "list-entity-backlinks", "list-entity-links", "list-entity-revisions":
+	case "list-lake-entities", "search-entities", "list-entity-tree", "validate-entities", "list-entity-changes", "list-entity-backlinks", "list-entity-links", "list-entity-revisions":
 		return heldList, false
 	case "get-entity-graph":
 		return heldGraph, false
