@@ -18,15 +18,17 @@ const shots = join(import.meta.dirname, "screenshots");
 
 export interface Server {
   url: string;
+  /** Where the demo's CRM is, once the server has said it. */
+  crm: () => string | undefined;
   /** Only for a server of our own: ends it without warning, as a power cut does. */
   kill?: () => Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Starts a server. With the folder and address of one that was killed, it takes its place. With apps, it also serves the apps in that folder; with own, the demo does. With login, people sign in at a simulated provider. With crm, the demo's CRM is at that address. */
+/** Starts a server. With the folder and address of one that was killed, it takes its place. With apps, it also serves the apps in that folder; with own, the demo does. With login, people sign in at a simulated provider. With crm, the demo's CRM is at that address, and else at a free port. */
 export async function startServer(options: { data?: string; addr?: string; pace?: string; apps?: string; own?: string; login?: boolean; crm?: string } = {}): Promise<Server> {
   const given = process.env["PARLEY_URL"];
-  if (given && !options.apps) return { url: given.replace(/\/$/, ""), stop: async () => undefined };
+  if (given && !options.apps) return { url: given.replace(/\/$/, ""), crm: () => undefined, stop: async () => undefined };
   if (!existsSync(binary)) throw new Error(`${binary} is missing: run make build, or name a server by PARLEY_URL`);
   const mine = options.data === undefined;
   const data = options.data ?? temporary();
@@ -42,8 +44,13 @@ export async function startServer(options: { data?: string; addr?: string; pace?
     clearTimeout(late);
     if (process_.signalCode !== signal && process_.exitCode === null) throw new Error(`the server did not end within ${patience} ms, and was killed`);
   };
+  let said = "";
+  process_.stdout?.on("data", (chunk: Buffer) => {
+    if (said.length < 64 * 1024) said += chunk.toString();
+  });
   return {
     url: await addressOf(process_),
+    crm: () => /^A page with the panel of the app leads: (http:\/\/\S+) /m.exec(said)?.[1],
     kill: () => end("SIGKILL"),
     stop: async () => {
       await end("SIGTERM");

@@ -51,6 +51,11 @@ export class Ingress {
       to.end(`<!doctype html><title>Home Assistant</title><iframe title="Parley" src="${prefix}/" style="border:0;width:1400px;height:860px"></iframe>`);
       return;
     }
+    if (path === "/lovelace") {
+      to.writeHead(200, { "Content-Type": "text/html" });
+      to.end("<!doctype html><title>Dashboard</title><script>window.told = []; navigator.serviceWorker.addEventListener('message', (e) => told.push(e.data)); navigator.serviceWorker.startMessages();</script>");
+      return;
+    }
     if (!path.startsWith(`${prefix}/`)) {
       if (path !== "/favicon.ico") this.outside.push(`${from.method} ${path}`); // the browser requests it for the panel
       to.writeHead(404).end();

@@ -4,7 +4,7 @@
 import { rmSync } from "node:fs";
 
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
 import { violations } from "./axe.ts";
 import { phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
@@ -12,11 +12,17 @@ import type { Sidecar } from "../public/sidecar.d.ts";
 
 const data = temporary();
 const desktop = { width: 1440, height: 900 };
-const crmAt = 8000 + Math.floor(20_000 * Math.random()) + 20_000;
 let server: Server;
+/** The CRM's page. Its address is free at the first start, and stays. */
+let crm = "";
 
-const start = (pace: string, addr?: string) => startServer({ data, pace, crm: `127.0.0.1:${crmAt}`, ...(addr && { addr }) });
-const crm = `http://127.0.0.1:${crmAt}`;
+async function start(pace: string, addr?: string): Promise<Server> {
+  const started = await startServer({ data, pace, ...(crm !== "" && { crm: new URL(crm).host }), ...(addr && { addr }) });
+  const at = await vi.waitUntil(started.crm, { timeout: 5000 });
+  if (crm !== "" && at !== crm) throw new Error(`the CRM has moved from ${crm} to ${at}`);
+  crm = at;
+  return started;
+}
 
 const panel = (page: Page) => page.getByRole("dialog", { name: "CRM assistant" });
 const last = (page: Page) => panel(page).locator("article").last();

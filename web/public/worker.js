@@ -10,7 +10,8 @@ self.addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
 self.addEventListener("notificationclick", (event) => event.waitUntil(clicked(event.notification, event.action)));
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(changed()));
 
-const pages = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
+/** Parley's own pages. Below a prefix, the host's other pages have the same origin: they see nothing, and hide nothing. */
+const pages = async () => (await self.clients.matchAll({ type: "window", includeUncontrolled: true })).filter((page) => page.url.startsWith(base.href));
 
 /** The message, if it is one of the server's. */
 function read(data) {
