@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/apps/leads"
+	"github.com/parley-server/parley/apps/major"
 	"github.com/parley-server/parley/apps/notes"
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 	"github.com/parley-server/parley/server"
@@ -29,7 +30,7 @@ import (
 // TestMain is the program itself where a test starts it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv("NOTES_TEST_AS_PROGRAM") == "1" {
-		server.Main(server.App(apps.FS()), chaos.App(), home.App(), leads.App(), notes.App())
+		server.Main(server.App(apps.FS()), chaos.App(), home.App(), leads.App(), major.App(), notes.App())
 		return
 	}
 	os.Exit(m.Run())

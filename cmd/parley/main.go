@@ -8,8 +8,11 @@ import (
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/apps/leads"
+	"github.com/parley-server/parley/apps/major"
 	"github.com/parley-server/parley/apps/notes"
 	"github.com/parley-server/parley/server"
 )
 
-func main() { server.Main(server.App(apps.FS()), chaos.App(), home.App(), leads.App(), notes.App()) }
+func main() {
+	server.Main(server.App(apps.FS()), chaos.App(), home.App(), leads.App(), major.App(), notes.App())
+}

@@ -9,13 +9,14 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/model/scripted/customers"
 	"github.com/parley-server/parley/internal/model/scripted/household"
+	"github.com/parley-server/parley/internal/model/scripted/librarian"
 	"github.com/parley-server/parley/internal/model/scripted/notebook"
 	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/seam"
 )
 
 // minds make replies in Go, by the name that a rule has under by.
-var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook, "customers": withCustomers}
+var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook, "customers": withCustomers, "librarian": inLake}
 
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
@@ -124,6 +125,54 @@ func withCustomers(req seam.Request, v view) (seam.Reply, error) {
 		}
 	}
 	reply := customers.Answer(t)
+	var calls []call
+	for _, c := range reply.Calls {
+		calls = append(calls, call(c))
+	}
+	return thought(reply.Say, calls)
+}
+
+var (
+	attachedSection = pattern.New(`(?s)\n## Attached entities\n(.*)`)
+	attachedHead    = pattern.New(`^\[([^\],]+\.\w+)(?:, "((?:[^"\\]|\\.)*)")?(?:, version [0-9a-f]+)?\]$`)
+)
+
+// attachedIn are the attached entities that the loop writes into the prompt.
+func attachedIn(system string) (list []librarian.Page) {
+	m := attachedSection.FindStringSubmatch(system)
+	if m == nil {
+		return nil
+	}
+	for line := range strings.SplitSeq(m[1], "\n") {
+		if h := attachedHead.FindStringSubmatch(line); h != nil {
+			list = append(list, librarian.Page{Path: h[1], Title: h[2]})
+			continue
+		}
+		if text, ok := strings.CutPrefix(line, "| "); ok && len(list) > 0 {
+			list[len(list)-1].Text += text + "\n"
+		}
+	}
+	return list
+}
+
+// inLake has package librarian make the reply.
+func inLake(req seam.Request, v view) (seam.Reply, error) {
+	t := librarian.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now(), Attached: attachedIn(req.System)}
+	if m := nowIn.FindStringSubmatch(v.About); m != nil {
+		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
+			t.Now = at
+		}
+	}
+	for _, x := range v.History {
+		t.Earlier = append(t.Earlier, librarian.Exchange{Question: x.Question, Answer: x.Answer})
+	}
+	for _, r := range v.Results {
+		t.Results = append(t.Results, librarian.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
+	}
+	for _, d := range req.Tools {
+		t.Tools = append(t.Tools, d.Name)
+	}
+	reply := librarian.Answer(t)
 	var calls []call
 	for _, c := range reply.Calls {
 		calls = append(calls, call(c))

@@ -213,6 +213,9 @@ func (a *author) plant(p plant) error {
 	}
 	for path, line := range p.links {
 		add(path, func(to *page) error {
+			if to.front == nil {
+				return fmt.Errorf("%s is not there on %s", path, p.day)
+			}
 			to.body = append(to.body, line)
 			to.set("updated", p.day)
 			return nil
@@ -367,7 +370,11 @@ func (a *author) text(p *page) string {
 		if f.name == "title" {
 			title = f.value
 		}
-		fmt.Fprintf(&b, "%s: %s\n", f.name, f.value)
+		value := f.value
+		if f.name == "title" && strings.Contains(value, ": ") {
+			value = `"` + value + `"`
+		}
+		fmt.Fprintf(&b, "%s: %s\n", f.name, value)
 	}
 	b.WriteString("---\n# " + title + "\n")
 	code, before := false, ""
