@@ -124,6 +124,24 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/apps/{app}/entities/{entity_id}/history from":  "yesterday -1 2026-11-01",
 		"/apps/{app}/entities/{entity_id}/history to":    "yesterday -1 2026-11-01",
 	}
+	// Lakes are tested in api, which has some.
+	for op, names := range map[string]string{
+		"": "kind owner status tag folder title after", "/search": "kind owner status tag folder title after q", "/graph": "kind owner status tag folder title", "/tags": "", "/tree": "path after",
+		"/entity": "path version reason", "/entity/move": "path", "/links": "path", "/backlinks": "path after", "/history": "path after", "/history/entity": "path commit", "/diff": "path from to",
+		"/validate": "paths after", "/changes": "cursor", "/changes/stream": "cursor",
+	} {
+		wrong["/v1/entities"+op+" app"], wrong["/v1/entities"+op+" workspace"] = "nosuch -1", ""
+		for name := range strings.FieldsSeq(names) {
+			wrong["/v1/entities"+op+" "+name] = ""
+		}
+		switch op {
+		case "", "/search", "/tree", "/backlinks", "/history", "/validate", "/changes":
+			wrong["/v1/entities"+op+" limit"] = number + " 501"
+		}
+	}
+	lakeNeeds := map[string]string{
+		"/search": "q=a", "/entity": "path=a", "/entity/move": "path=a", "/links": "path=a", "/backlinks": "path=a", "/history": "path=a", "/history/entity": "path=a&commit=abcd", "/diff": "path=a",
+	}
 	p, _ := atHome(t, "", "")
 	p.env = append(p.env, "PARLEY_ENABLED=chaos,home")
 	s := p.serve()
@@ -139,6 +157,12 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		t.Helper()
 		body := ""
 		switch {
+		case path == "/v1/entities/entity/move":
+			body = object("to", "b.md")
+		case strings.HasPrefix(path, "/v1/entities") && method == http.MethodPost:
+			body = object("path", "a.md", "body", "a")
+		case strings.HasPrefix(path, "/v1/entities") && method == http.MethodPut:
+			body = object("body", "a", "version", "b")
 		case path == "/v1/workspaces/file/move":
 			body = object("to", "b", "version", strings.Repeat("0", 64))
 		case method == http.MethodPut:
@@ -172,6 +196,9 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 			if strings.HasSuffix(path, "/history/file") {
 				other += "&id=b"
 			}
+		}
+		if op, ok := strings.CutPrefix(path, "/v1/entities"); ok {
+			other = lakeNeeds[op]
 		}
 		for value := range strings.FieldsSeq(in.Replace(values)) {
 			if path == "/v1/sessions/{id}/events" && value == "turn.*" {

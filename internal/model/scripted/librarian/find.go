@@ -190,9 +190,9 @@ var (
 // passage is a line of a page that may answer a question.
 type passage struct {
 	path, title, text string
-	score      float64
-	has        int
-	over       bool // its page is not in force any more
+	score             float64
+	has               int
+	over              bool // its page is not in force any more
 }
 
 // question looks in the lake for what a question is about. What is attached comes first.
