@@ -58,12 +58,19 @@ func (d drawing) block(n ast.Node, width int) string {
 	case *ast.List:
 		return d.list(n, width)
 	case *ast.Blockquote:
+		if d.s.Fit && width < narrowest {
+			return d.blocks(n, width, false)
+		}
 		bar := d.s.Dim("│ ")
 		return indent(d.blocks(n, width-2, false), bar, bar)
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
 		code := strings.TrimRight(d.lines(n), "\n")
 		if d.s.Fit {
-			return d.fitted(code, width)
+			language := ""
+			if f, ok := n.(*ast.FencedCodeBlock); ok {
+				language = string(f.Language(d.src))
+			}
+			return d.fitted(code, language, width)
 		}
 		return indent(code, "    ", "    ")
 	case *ast.ThematicBreak:
@@ -77,12 +84,22 @@ func (d drawing) block(n ast.Node, width int) string {
 }
 
 // fitted draws code with a bar beside it, and no line longer than width.
-func (d drawing) fitted(code string, width int) string {
+func (d drawing) fitted(code, language string, width int) string {
 	bar := d.s.Dim("▏ ")
 	var out []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(code, "\t", "    "), "\n") {
+		draw := d.s.code
+		switch {
+		case language != "diff":
+		case strings.HasPrefix(line, "+"):
+			draw = d.s.Green
+		case strings.HasPrefix(line, "-"):
+			draw = d.s.Red
+		default:
+			draw = func(s string) string { return s }
+		}
 		for piece := range strings.SplitSeq(ansi.Hardwrap(line, max(width-2, 1), true), "\n") {
-			out = append(out, bar+d.s.sgr("36", piece))
+			out = append(out, bar+draw(piece))
 		}
 	}
 	return strings.Join(out, "\n")
@@ -106,6 +123,11 @@ func (d drawing) list(l *ast.List, width int) string {
 			number++
 		}
 		pad := strings.Repeat(" ", ansi.StringWidth(mark))
+		if d.s.Fit && width < narrowest && l.Parent() != nil && l.Parent().Kind() != ast.KindDocument {
+			// Nested so deep that hardly a word fits beside the marks.
+			out = append(out, mark+d.blocks(c, width, l.IsTight))
+			continue
+		}
 		out = append(out, indent(d.blocks(c, width-len(pad), l.IsTight), mark, pad))
 	}
 	if l.IsTight {
@@ -196,7 +218,7 @@ func (d drawing) inline(n ast.Node) string {
 		case *ast.CodeSpan:
 			code := d.raw(c)
 			if d.s.Colour {
-				b.WriteString(d.s.sgr("36", code))
+				b.WriteString(d.s.code(code))
 			} else {
 				b.WriteString("`" + code + "`")
 			}

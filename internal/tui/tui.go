@@ -23,10 +23,11 @@ import (
 
 // Style is how text is drawn.
 type Style struct {
-	Screen bool // a person looks at it; false: a pipe or a file
-	Colour bool // escape sequences may be written
-	Width  int  // columns
-	Fit    bool // no line may be longer than Width, since nobody breaks it: of code, too
+	Screen bool   // a person looks at it; false: a pipe or a file
+	Colour bool   // escape sequences may be written
+	Width  int    // columns
+	Fit    bool   // no line may be longer than Width, since nobody breaks it: of code, too
+	Code   string // how code is drawn, as the numbers of an escape sequence; empty: cyan
 }
 
 const (
@@ -42,6 +43,13 @@ func (s Style) sgr(code, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s Style) code(text string) string {
+	if s.Code == "" {
+		return s.sgr("36", text)
+	}
+	return s.sgr(s.Code, text)
 }
 
 // Bold emphasises text.

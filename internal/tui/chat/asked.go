@@ -32,7 +32,7 @@ func (a *asking) draw(m *model, w, h int) (lines []string, x, y int) {
 	a.scroll = min(a.scroll, a.over)
 	if a.over > 0 {
 		about = about[a.scroll:min(a.scroll+room-1, len(about))]
-		about = append(about, d.faint.of(fmt.Sprintf("… %d more lines: pgdown and pgup", a.over+1)))
+		about = append(about, d.faint.of(cut(fmt.Sprintf("… %d more lines: pgdown and pgup", a.over+1), w-2)))
 	}
 	for _, line := range about {
 		lines = append(lines, "  "+line)
@@ -181,7 +181,7 @@ func (a *asking) about(d drawing, w int) []string {
 		} else {
 			it := &item{kind: kindTool, input: kept(a.in.Input)}
 			for _, f := range it.fields() {
-				name, value := oneLine(f[0]), tidy(strings.TrimRight(f[1], "\n"))
+				name, value := cut(oneLine(f[0]), w-1), tidy(strings.TrimRight(f[1], "\n"))
 				if !strings.Contains(value, "\n") && width(name)+2+width(value) <= w {
 					out = append(out, d.faint.of(name+":")+" "+value)
 					continue

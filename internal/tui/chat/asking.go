@@ -239,6 +239,9 @@ func (a *asking) say(m *model, answer string) tea.Cmd {
 func (a *asking) type1(m *model, k tea.KeyPressMsg, name string) tea.Cmd {
 	text := strings.TrimSpace(a.ed.value())
 	switch name {
+	case "ctrl+c":
+		a.ed.reset()
+		return nil
 	case "esc":
 		if a.typing == typesOther && len(a.rows) <= 2 && a.asksQuestions() && len(a.in.Questions[a.question].Options) == 0 {
 			a.aside = true

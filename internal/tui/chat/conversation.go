@@ -15,6 +15,7 @@ import (
 type conversation struct {
 	info  parley.SessionInfo
 	mode  parley.PermissionMode
+	most  int     // how many turns may be open, queued ones among them
 	from  int64   // events up to this one are not part of it
 	seq   int64   // the last event that is
 	turns []*turn // in the order in which they began
@@ -22,6 +23,7 @@ type conversation struct {
 	open  []parley.Interaction
 	older parley.TurnID // the oldest turn; empty: there are no older ones
 
+	stale   bool                   // a turn has ended, so that what the session has used has to be read again
 	taken   map[parley.TurnID]bool // turns that a rewind took back
 	rewound bool                   // a rewind was seen, so that what is shown has to be read again
 }
@@ -103,6 +105,7 @@ type item struct {
 	omitted  int // bytes of the output that are not kept
 	progress string
 	took     time.Duration
+	done     time.Time
 	files    []parley.FileSaved
 	images   []parley.ArtifactRef
 	artifact *parley.ArtifactRef
@@ -171,6 +174,15 @@ func (c *conversation) running() *turn {
 		}
 	}
 	return nil
+}
+
+// queues reports whether the session takes another message behind its turn.
+func (c *conversation) queues() bool {
+	n := len(c.queue)
+	if c.running() != nil {
+		n++
+	}
+	return n < c.most
 }
 
 // last is the newest turn that was not taken back, or nil.
@@ -299,12 +311,13 @@ func (c *conversation) apply(e parley.Event) {
 	default:
 		if t := c.turn(e.Turn); t != nil {
 			t.apply(e, p)
-			c.totals(p)
 		} else if ends(p) {
 			c.dequeue(e.Turn)
 		}
 	}
 	if ends(p) {
+		c.stale = c.stale || e.Seq > c.info.Version
+		c.info.Held = c.info.Held || len(c.queue) > 0 && heldBy(p)
 		c.open = slices.DeleteFunc(c.open, func(in parley.Interaction) bool { return in.Turn == e.Turn })
 	}
 }
@@ -317,11 +330,21 @@ func ends(p parley.Payload) bool {
 	return false
 }
 
+// heldBy reports whether the queue waits for a command after a turn that ended so.
+func heldBy(p parley.Payload) bool {
+	switch p.(type) {
+	case parley.TurnCancelled, parley.TurnExpired:
+		return true
+	}
+	return false
+}
+
 // session applies what changes a session as a whole.
 func (c *conversation) session(p parley.Payload) {
 	switch p := p.(type) {
 	case parley.SessionCreated:
 		c.info.App, c.info.Title, c.info.Workspace, c.info.Busy = p.App, p.Title, p.Workspace, p.Busy
+		c.most = p.MaxOpenTurns
 		if p.Mode != "" {
 			c.mode = p.Mode
 		}
@@ -348,26 +371,6 @@ func (c *conversation) session(p parley.Payload) {
 		c.info.Status = p.Status
 	case parley.SessionForked:
 		c.info.Title, c.info.Workspace, c.info.ReadOnly, c.info.Status = p.Title, p.Workspace, p.ReadOnly, parley.Active
-	}
-}
-
-func (c *conversation) totals(p parley.Payload) {
-	var u parley.Usage
-	switch p := p.(type) {
-	case parley.TurnCompleted:
-		u = p.Usage
-	case parley.TurnFailed:
-		u = p.Usage
-	case parley.TurnCancelled:
-		u, c.info.Held = p.Usage, len(c.queue) > 0
-	case parley.TurnExpired:
-		u = p.Usage
-	default:
-		return
-	}
-	if c.seq > c.info.Version {
-		c.info.Totals.Turns++
-		c.info.Totals.Usage = c.info.Totals.Usage.Add(u)
 	}
 }
 

@@ -62,15 +62,18 @@ func (d drawing) diff(f parley.FileSaved, in string, w int) []string {
 		return out
 	}
 	before, after := 0, 0
-	wide := 1
-	for _, line := range diffOf(f.Diff) {
+	lines := diffOf(f.Diff)
+	last := 0
+	for _, line := range lines {
 		if strings.HasPrefix(line, "@@") {
 			b, a := starts(line)
-			wide = max(wide, len(fmt.Sprint(max(a, b)+60)))
+			last = max(last, a, b)
 		}
+		last++
 	}
+	wide := len(fmt.Sprint(last))
 	hunks := 0
-	for _, line := range diffOf(f.Diff) {
+	for _, line := range lines {
 		if len(out) > mostOutput {
 			return append(out, in+d.faint.of("…"))
 		}
@@ -95,7 +98,7 @@ func (d drawing) diff(f parley.FileSaved, in string, w int) []string {
 			text = strings.TrimPrefix(line, " ")
 			before, after = before+1, after+1
 		}
-		number := fmt.Sprintf("%*d ", wide, n)
+		number := cut(fmt.Sprintf("%*d ", wide, n), wide+1)
 		for i, piece := range wrap(tidy(text), w-wide-3) {
 			if i > 0 {
 				number, sign = strings.Repeat(" ", wide+1), " "

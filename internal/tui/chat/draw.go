@@ -196,7 +196,7 @@ func (d drawing) text(it *item) []string {
 		}
 	}
 	if it.cut {
-		out = append(out, pad+d.warn.of("[cut off]"))
+		out = append(out, cut(pad+d.warn.of("[cut off]"), d.width))
 	}
 	return out
 }
@@ -213,7 +213,7 @@ func (d drawing) thought(it *item, open bool) []string {
 		return nil
 	}
 	pre := strings.Repeat("  ", it.agent.Depth())
-	out := []string{pre + d.faint.of(d.look.signs.thought+" "+head+d.hint(it, open))}
+	out := []string{pre + d.faint.of(d.look.signs.thought+" "+head)}
 	text := tidy(strings.TrimSpace(it.text))
 	switch {
 	case open:
@@ -227,14 +227,6 @@ func (d drawing) thought(it *item, open bool) []string {
 		out = append(out, pre+"  "+d.faint.of(tail(text, d.width-len(pre)-2)))
 	}
 	return out
-}
-
-// hint says how to see the details of what is folded.
-func (d drawing) hint(it *item, open bool) string {
-	if open || it.live {
-		return ""
-	}
-	return ""
 }
 
 // tail is the end of a text that fits into a width.
@@ -281,7 +273,7 @@ func (d drawing) call(it *item, open bool) []string {
 		facts = append(facts, took(it.took))
 	}
 	room := d.width - len(in) - 3
-	head := oneLine(name)
+	head := cut(oneLine(name), max(room*2/3, 6))
 	tailText := strings.Join(facts, " "+d.dot+" ")
 	what = oneLine(what)
 	tailText = cut(tailText, max(room-width(head)-min(width(what), room/2)-4, 8))
@@ -301,7 +293,7 @@ func (d drawing) call(it *item, open bool) []string {
 		}
 		line += d.faint.of(" "+d.dot+" ") + f.of(tailText)
 	}
-	out := []string{line}
+	out := []string{cut(line, d.width)}
 	if len(it.inner) > 0 && !open && it.live {
 		for i := len(it.inner) - 1; i >= 0; i-- { // what it does now
 			if c := it.inner[i]; c.kind == kindTool {
@@ -362,7 +354,7 @@ func (d drawing) details(it *item) []string {
 	var out []string
 	if len(it.files) == 0 || it.outcome != parley.OutcomeOK {
 		for _, f := range it.fields() {
-			name, value := oneLine(f[0]), tidy(strings.TrimRight(f[1], "\n"))
+			name, value := cut(oneLine(f[0]), w-1), tidy(strings.TrimRight(f[1], "\n"))
 			if !strings.Contains(value, "\n") && width(name)+2+width(value) <= w {
 				out = append(out, in+d.faint.of(name+":")+" "+value)
 				continue
@@ -372,7 +364,11 @@ func (d drawing) details(it *item) []string {
 		}
 	}
 	for _, f := range it.files {
-		out = append(out, d.diff(f, in, w)...)
+		lines := d.diff(f, in, w)
+		if len(it.files) == 1 && len(lines) > 1 && strings.Contains(it.about(), f.Path) {
+			lines = lines[1:] // the call's own line names it
+		}
+		out = append(out, lines...)
 	}
 	if s := strings.TrimRight(it.output, "\n"); strings.TrimSpace(s) != "" && (len(it.files) == 0 || it.outcome != parley.OutcomeOK) {
 		if len(out) > 0 {

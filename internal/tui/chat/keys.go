@@ -117,7 +117,11 @@ func (m *model) write(k tea.KeyPressMsg, name string) tea.Cmd {
 		}
 		return m.submit(parley.BusySteer)
 	case "tab":
-		if m.running() && !m.ed.empty() {
+		if (m.running() || len(m.sending) > 0) && !m.ed.empty() {
+			if m.conv != nil && !m.conv.queues() {
+				m.say("This session queues no more. Enter tells the agent now.")
+				return nil
+			}
 			return m.submit(parley.BusyEnqueue)
 		}
 		if t := m.suggests(); m.ed.text == "" && t != "" {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"image/color"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -14,7 +15,7 @@ type look struct {
 	rev  int // of what was drawn with it
 	dark bool
 
-	accent, good, bad, warn, faint, soft, bold, user, code, added, removed, bar, mark paint
+	accent, good, bad, warn, faint, soft, bold, user, added, removed, bar, mark paint
 	signs
 	style tui.Style // of Markdown
 }
@@ -72,16 +73,18 @@ func newLook(dark, utf8 bool, rev int) *look {
 	}
 	l := &look{
 		rev: rev, dark: dark, signs: asciiSigns,
-		accent: ink(pick(0x8ab4f8, 0x1a56c4)), good: ink(pick(0x7fc98f, 0x1a7f37)), bad: ink(pick(0xf28b82, 0xb3261e)), warn: ink(pick(0xf2c166, 0x8a5a00)),
-		faint: ink(pick(0x8a919e, 0x6a717c)), soft: ink(pick(0xb4bac6, 0x4a515c)), bold: ink(ansi.NewStyle().Bold()), code: ink(pick(0xd7ba7d, 0x795e26)),
-		added: ink(pick(0x7fc98f, 0x1a7f37)), removed: ink(pick(0xf28b82, 0xb3261e)), bar: ink(pick(0x4a515e, 0xc0c5cd)),
+		// All are among the 256 colours that nearly every terminal has.
+		accent: ink(pick(0x87afff, 0x005fd7)), good: ink(pick(0x87d787, 0x008700)), bad: ink(pick(0xff8787, 0xd70000)), warn: ink(pick(0xffaf5f, 0xaf5f00)),
+		faint: ink(pick(0x8a8a8a, 0x767676)), soft: ink(pick(0xbcbcbc, 0x4e4e4e)), bold: ink(ansi.NewStyle().Bold()),
+		added: ink(pick(0x87d787, 0x008700)), removed: ink(pick(0xff8787, 0xd70000)), bar: ink(pick(0x585858, 0xc6c6c6)),
 		mark: ink(ansi.NewStyle().Reverse(true)),
 	}
-	l.user = ink(back(0x2a2f3a, 0xe9edf4))
+	l.user = ink(back(0x303030, 0xeeeeee))
 	if utf8 {
 		l.signs = unicodeSigns
 	}
-	l.style = tui.Style{Screen: true, Colour: true, Fit: true}
+	code := pick(0xd7af87, 0x875f00).String()
+	l.style = tui.Style{Screen: true, Colour: true, Fit: true, Code: strings.TrimSuffix(strings.TrimPrefix(code, "\x1b["), "m")}
 	return l
 }
 
@@ -124,7 +127,23 @@ func pad(s string, w int) string {
 
 // wrap breaks a text without styles into lines.
 func wrap(s string, w int) []string {
-	return strings.Split(ansi.Wrap(s, max(w, 1), ""), "\n")
+	return fit(strings.Split(ansi.Wrap(s, max(w, 1), ""), "\n"), w)
+}
+
+// fit breaks the lines that are wider than w: ansi.Wrap leaves some by a column, behind a hyphen, and
+// nothing else breaks what is nested too deep.
+func fit(lines []string, w int) []string {
+	for i, line := range lines {
+		if width(line) <= w {
+			continue
+		}
+		out := slices.Clip(lines[:i])
+		for _, line := range lines[i:] {
+			out = append(out, strings.Split(ansi.Hardwrap(line, max(w, 2), true), "\n")...)
+		}
+		return out
+	}
+	return lines
 }
 
 // between puts left and right at the ends of a line; right is left out if there is no room.

@@ -91,11 +91,11 @@ func (b *blocks) piece(text string, style tui.Style) []string {
 	if b.fence != "" {
 		text = b.fence + "\n" + text
 	}
-	s := tui.Render(text, style)
+	s := strings.ReplaceAll(tui.Render(strings.ReplaceAll(text, "\t", "    "), style), "\t", " ") // a tab may also be written as an entity
 	if s == "" {
 		return nil
 	}
-	return strings.Split(s, "\n")
+	return fit(strings.Split(s, "\n"), style.Width)
 }
 
 // cutAt is where a long block is cut: behind a line, a word, or a character.

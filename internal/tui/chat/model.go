@@ -261,7 +261,28 @@ func (m *model) received(msg framesMsg) tea.Cmd {
 		return m.openSession(m.conv.info.ID)
 	}
 	m.sync()
+	if m.conv.stale {
+		m.conv.stale = false
+		return tea.Batch(msg.of.next, m.readTotals())
+	}
 	return msg.of.next
+}
+
+// readTotals reads what the session has used.
+func (m *model) readTotals() tea.Cmd {
+	conv := m.conv
+	return ask(m, func(ctx context.Context, c *client.Client) (parley.SessionInfo, error) {
+		return c.Session(ctx, conv.info.ID)
+	},
+		func(_ *model, s parley.SessionInfo, err error) tea.Cmd {
+			if err == nil {
+				conv.info.Totals, conv.info.Policy, conv.info.Title = s.Totals, s.Policy, s.Title
+				if s.Model != "" {
+					conv.info.Model = s.Model
+				}
+			}
+			return nil
+		})
 }
 
 // sync makes what is on the screen follow the conversation.

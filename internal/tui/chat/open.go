@@ -176,21 +176,11 @@ func (c *conversation) prepend(before []*turn, part *turn, at int64, next parley
 	if part != nil && len(c.turns) > 0 {
 		t := c.turns[0]
 		t.items = slices.DeleteFunc(t.items, func(it *item) bool { return it.kind == kindGap })
-		for call, was := range part.calls {
-			now := t.calls[call]
-			if now == nil {
-				t.calls[call] = was
-				continue
-			}
-			if len(now.input) == 0 { // it began before what was read first
-				now.input, now.at, now.subject = was.input, was.at, was.subject
-			}
-			part.items = slices.DeleteFunc(part.items, func(it *item) bool { return it == was })
+		t.join(part)
+		for call, it := range t.calls {
+			it.waits = slices.ContainsFunc(c.open, func(in parley.Interaction) bool { return in.Call == call })
+			it.rev++
 		}
-		for _, it := range part.items {
-			it.turn = t
-		}
-		t.items = append(slices.Clip(part.items), t.items...)
 		if t.from = at; at < t.first {
 			t.from = 0
 		} else {
@@ -204,6 +194,103 @@ func (c *conversation) prepend(before []*turn, part *turn, at int64, next parley
 		}
 	}
 	c.turns = append(slices.Clip(before), c.turns...)
+}
+
+// join puts the items of an earlier part of the turn before those that it has.
+func (t *turn) join(part *turn) {
+	// A sub-agent belongs to the call that began it, if that had not ended.
+	for agent, it := range t.agents {
+		was := part.calls[it.call]
+		if it.kind != kindAgent || was == nil || was.status == parley.ToolIsEnded {
+			continue
+		}
+		was.live, was.title, was.inner = it.live, it.title, append(was.inner, it.inner...)
+		if now := t.calls[it.call]; now != nil {
+			now.live = it.live
+		}
+		t.agents[agent] = was
+		t.items = slices.DeleteFunc(t.items, func(o *item) bool { return o == it })
+	}
+	for i, was := range part.items {
+		part.items[i] = t.joined(was)
+	}
+	for call, was := range part.calls {
+		if t.calls[call] == nil {
+			t.calls[call] = was
+		}
+	}
+	for agent, it := range t.agents {
+		if now := t.calls[it.call]; it.kind == kindTool && now != nil {
+			t.agents[agent] = now
+		}
+	}
+	for agent, was := range part.agents {
+		if now := t.calls[was.call]; was.kind == kindTool && now != nil {
+			was = now
+		}
+		t.agents[agent] = was
+	}
+	// What a sub-agent did goes to the sub-agent.
+	t.items = slices.DeleteFunc(t.items, func(it *item) bool {
+		if slices.Contains(part.items, it) {
+			return true
+		}
+		if call := t.calls[it.call]; it.kind == kindFiles && call != nil {
+			call.files = append(call.files, it.files...)
+			call.rev++
+			return true
+		}
+		of := t.agents[it.agent]
+		if it.agent.Depth() == 0 || of == nil || of == it {
+			return false
+		}
+		of.inner = append(of.inner, it)
+		of.rev++
+		return true
+	})
+	// An answer is shown by itself only if no model call said it.
+	t.items = slices.DeleteFunc(t.items, func(it *item) bool {
+		return it.kind == kindText && it.call == "" && strings.TrimSpace(it.text) == strings.TrimSpace(part.said)
+	})
+	t.items = append(slices.Clip(part.items), t.items...)
+	for _, name := range slices.Backward(part.models) {
+		if !slices.Contains(t.models, name) {
+			t.models = slices.Insert(t.models, 0, name)
+		}
+	}
+	if t.entry == "" {
+		t.entry = part.entry
+	}
+	if t.end != nil {
+		t.end.rev++
+	}
+}
+
+// joined is an item of an earlier part with what is known of it now: of a call that began in one
+// part and ended in the other.
+func (t *turn) joined(was *item) *item {
+	was.turn = t
+	for i, it := range was.inner {
+		was.inner[i] = t.joined(it)
+	}
+	now := t.calls[was.call]
+	if was.kind != kindTool || now == nil || now == was {
+		return was
+	}
+	if len(now.input) == 0 {
+		if now.took == now.done.Sub(now.at) { // it was measured here
+			now.took = now.done.Sub(was.at)
+		}
+		now.input, now.at, now.subject = was.input, was.at, was.subject
+	}
+	if now.title == "" {
+		now.title = was.title
+	}
+	now.live = now.live || was.live && was.kind == kindTool && len(was.inner) > 0 && now.status != parley.ToolIsEnded
+	now.inner = append(was.inner, now.inner...)
+	now.files = append(was.files, now.files...)
+	now.rev++
+	return now
 }
 
 // openSession reads a session and shows it.

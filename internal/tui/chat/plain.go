@@ -296,7 +296,7 @@ func (p *plain) send(text string) error {
 	d := *p.draft
 	var id parley.SessionID
 	err := p.wait(func() error {
-		info, _, err := p.c.CreateSession(p.ctx, parley.CreateSession{App: d.app, Workspace: d.workspace, Title: d.title, Model: d.model, Mode: d.mode, Key: rand.Text()})
+		info, _, err := p.c.CreateSession(p.ctx, d.create())
 		if err != nil {
 			return err
 		}

@@ -74,10 +74,13 @@ func (m *model) whole() (lines []string, x, y int) {
 
 // headRows is how many lines are above the conversation.
 func (m *model) headRows() int {
-	if m.h < 10 {
+	switch {
+	case m.h < 10:
 		return 0
+	case m.h < 16:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // chat is the conversation with what is below it.
@@ -105,6 +108,9 @@ func (m *model) chat() (lines []string, x, y int) {
 	room := max(m.h-head-len(status)-len(below), 0)
 	if head > 0 {
 		lines = append(lines, m.head())
+	}
+	if head > 1 {
+		lines = append(lines, " "+m.look.bar.of(strings.Repeat(m.look.line, m.w-2)))
 	}
 	body := m.body(room)
 	for i := range room {
@@ -209,9 +215,9 @@ func (m *model) head() string {
 func (m *model) notice() (string, paint) {
 	switch {
 	case m.away != nil:
-		return fmt.Sprintf("The server does not answer. Trying again (%s). %s", took(m.now.Sub(m.awayAt)), oneLine(m.away.Error())), m.look.warn
+		return fmt.Sprintf("%s The server does not answer. Trying again, for %s now.", m.look.waits, took(m.now.Sub(m.awayAt))), m.look.warn
 	case m.message != "" && m.bad:
-		return m.message, m.look.bad
+		return m.look.failed + " " + m.message, m.look.bad
 	case m.message != "":
 		return m.message, m.look.soft
 	}
@@ -255,7 +261,7 @@ func (m *model) status() []string {
 
 // activity says what the turn does now.
 func (m *model) activity(w int) string {
-	if m.conv == nil {
+	if m.conv == nil || m.away != nil {
 		return ""
 	}
 	l := m.look
@@ -295,7 +301,9 @@ func (m *model) activity(w int) string {
 	if !m.view.follow {
 		right = "ctrl+end goes to the end"
 	} else if !m.ed.empty() {
-		right = "enter tells the agent now " + l.dot + " tab queues it"
+		if right = "enter tells the agent now"; m.conv.queues() {
+			right += " " + l.dot + " tab queues it"
+		}
 	}
 	return between(left, l.faint.of(right), w)
 }
@@ -370,8 +378,13 @@ func (m *model) suggests() string {
 	if m.conv == nil || m.running() {
 		return ""
 	}
-	if t := m.conv.last(); t != nil && len(t.follow) > 0 {
+	t := m.conv.last()
+	switch {
+	case t == nil || t.status != parley.StatusCompleted:
+	case len(t.follow) > 0:
 		return oneLine(t.follow[0])
+	case m.app != nil && len(m.app.FollowUps) > 0:
+		return oneLine(m.app.FollowUps[0])
 	}
 	return ""
 }

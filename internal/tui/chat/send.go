@@ -42,9 +42,12 @@ func (m *model) send(text string, busy parley.BusyMode) tea.Cmd {
 		}
 	}
 	message := parley.Send{Message: text, Busy: busy, Key: rand.Text()}
+	if m.conv == nil && len(m.sending) > 1 {
+		return nil // it is sent when the first message has made the session
+	}
 	if m.conv == nil {
 		d := *m.draft
-		create := parley.CreateSession{App: d.app, Workspace: d.workspace, Title: d.title, Model: d.model, Mode: d.mode, Key: rand.Text()}
+		create := d.create()
 		return ask(m, func(ctx context.Context, c *client.Client) (openedSession, error) {
 			info, _, err := c.CreateSession(ctx, create)
 			if err != nil {
@@ -57,6 +60,10 @@ func (m *model) send(text string, busy parley.BusyMode) tea.Cmd {
 		}, func(m *model, o openedSession, err error) tea.Cmd {
 			done(m)
 			if err != nil {
+				for _, s := range m.sending {
+					text += "\n" + s.text
+				}
+				m.sending = nil
 				m.unsent(text, err)
 				if o.conv != nil && m.draft != nil { // the session is there, and its message is not
 					return m.openWith(o.conv.info.ID, text)
@@ -66,10 +73,14 @@ func (m *model) send(text string, busy parley.BusyMode) tea.Cmd {
 			if m.draft == nil {
 				return nil // another one was opened meanwhile
 			}
-			draft := m.ed.text
-			cmd := m.show(o)
-			m.ed.set(draft)
-			return cmd
+			written, rest := m.ed.text, m.sending
+			cmds := []tea.Cmd{m.show(o)}
+			m.ed.set(written)
+			m.ed.remember(text)
+			for _, s := range rest {
+				cmds = append(cmds, m.send(s.text, s.busy))
+			}
+			return tea.Sequence(cmds...)
 		})
 	}
 	id := m.conv.info.ID
@@ -82,6 +93,16 @@ func (m *model) send(text string, busy parley.BusyMode) tea.Cmd {
 		}
 		return nil
 	})
+}
+
+// maxQueued is how many turns may be open in a session that is made here.
+const maxQueued = 20
+
+// create is the command that makes the session.
+func (d draft) create() parley.CreateSession {
+	return parley.CreateSession{
+		App: d.app, Workspace: d.workspace, Title: d.title, Model: d.model, Mode: d.mode, MaxOpenTurns: maxQueued, Key: rand.Text(),
+	}
 }
 
 // unsent gives back a message that the server did not take.
@@ -114,12 +135,13 @@ func (m *model) stop() tea.Cmd {
 	if t == nil {
 		return nil
 	}
-	m.say("Stopping…")
+	t.stopping = true // the event confirms it
 	return ask(m, func(ctx context.Context, c *client.Client) (parley.TurnInfo, error) {
 		return c.Cancel(ctx, t.id, "stopped at the terminal")
 	}, func(m *model, now parley.TurnInfo, err error) tea.Cmd {
 		switch {
 		case err != nil:
+			t.stopping = false
 			m.fail(err)
 		case now.Stopping:
 			m.say("What has started may finish first. Then the turn is stopped.")

@@ -32,7 +32,8 @@ func (t *turn) tool(e parley.Event, p parley.Payload) {
 			it.output = p.Error.Message
 		}
 		it.artifact, it.images = p.Artifact, p.Images
-		if it.took = time.Duration(p.TookMS) * time.Millisecond; it.took == 0 && !it.at.IsZero() {
+		it.done = e.Time
+		if it.took = time.Duration(p.TookMS) * time.Millisecond; it.took == 0 {
 			it.took = e.Time.Sub(it.at)
 		}
 	case parley.FilesSaved:
@@ -41,7 +42,7 @@ func (t *turn) tool(e parley.Event, p parley.Payload) {
 			it.rev++
 			return
 		}
-		t.add(&item{kind: kindFiles, agent: e.Agent, at: e.Time, files: p.Files})
+		t.add(&item{kind: kindFiles, call: p.Call, agent: e.Agent, at: e.Time, files: p.Files})
 	case parley.ArtifactStored:
 		it := t.calls[p.Call]
 		if it == nil || !strings.HasPrefix(p.MediaType, "image/") || slices.ContainsFunc(it.images, func(a parley.ArtifactRef) bool { return a.ID == p.ID }) {
@@ -147,9 +148,12 @@ func (it *item) result() string {
 		for _, f := range it.files {
 			added, removed = added+f.Added, removed+f.Removed
 		}
-		s := fmt.Sprintf("+%d −%d", added, removed)
-		if n := len(it.files); n > 1 {
-			s = fmt.Sprintf("%d files, %s", n, s)
+		s := ""
+		if added+removed > 0 {
+			s = fmt.Sprintf("+%d −%d", added, removed)
+		}
+		if n := len(it.files); n > 1 || s == "" {
+			s = strings.TrimSuffix(count(n, "file", "files")+", "+s, ", ")
 		}
 		return s
 	case it.status != parley.ToolIsEnded:

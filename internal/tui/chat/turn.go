@@ -84,7 +84,7 @@ func (t *turn) began(e parley.Event, p parley.AgentStarted) {
 	}
 	it := t.calls[p.Call]
 	if it == nil || p.Background && it.status == parley.ToolIsEnded {
-		it = &item{kind: kindAgent, agent: p.Parent, at: e.Time, name: p.Name}
+		it = &item{kind: kindAgent, agent: p.Parent, at: e.Time, name: p.Name, call: p.Call}
 		t.add(it)
 	}
 	it.live, it.title = true, p.Title
