@@ -254,3 +254,14 @@ func within(t testing.TB, what string, f func() bool) {
 	}
 	t.Fatalf("%s: not within 15 s", what)
 }
+
+// put makes an empty file in the workspace.
+func (r *Rig) put(t testing.TB, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(r.Work, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pause is longer than the commands of the flows pause.
+func (r *Rig) pause() { time.Sleep(200 * time.Millisecond) }
