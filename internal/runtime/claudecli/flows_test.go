@@ -9,7 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sim.Main() // this binary is also the stand-in for the CLI
+	sim.Main() // this binary is also the stand-in for the CLI, and a server
+	claudetest.Main()
 	os.Exit(m.Run())
 }
 
@@ -27,4 +28,10 @@ func standIn(t testing.TB) string {
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	claudetest.Flows(t, claudetest.CLI{Path: standIn})
+}
+
+// TestKilled: kill -9 of the server, and of the server and the stand-in.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	claudetest.Killed(t, claudetest.CLI{Path: standIn})
 }

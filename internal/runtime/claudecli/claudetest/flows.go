@@ -34,7 +34,7 @@ func Flows(t *testing.T, c CLI) {
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
 		"pool": poolFull, "failing": failing,
-		"agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
+		"crashes": crashes, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
 		if !c.Real && (strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
 			continue // the stand-in has none

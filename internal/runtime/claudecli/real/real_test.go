@@ -30,3 +30,14 @@ func TestFlows(t *testing.T) {
 	t.Parallel()
 	claudetest.Flows(t, claudetest.CLI{Real: true, Path: cli})
 }
+
+func TestMain(m *testing.M) {
+	claudetest.Main()
+	os.Exit(m.Run())
+}
+
+// TestKilled: kill -9 of the server, and of the server and the CLI.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	claudetest.Killed(t, claudetest.CLI{Real: true, Path: cli})
+}
