@@ -22,7 +22,7 @@ import (
 const claudeFolder = "claude"
 
 // newClaude makes the runtime of the Claude CLI. Nothing is looked for before a turn needs it.
-func newClaude(p *plan, log *slog.Logger) seam.Runtime {
+func newClaude(p *plan, log *slog.Logger) *claudecli.Runtime {
 	s := p.settings.Claude
 	return claudecli.New(p.models, claudecli.Options{
 		Find: func() (string, error) { return claudecli.Locate(whereIs(s)) }, Data: p.folder.Path(claudeFolder),
@@ -107,4 +107,28 @@ func spoken(parts []parley.Part) (list []parley.Part) {
 		list = append(list, p)
 	}
 	return list
+}
+
+// claude checks whether the Claude CLI is there, if an app wants it.
+func (d *doctor) claude(ctx context.Context, s config.Settings) {
+	for name, a := range s.App {
+		if a.Runtime == "claude" && !slices.Contains(d.onClaude, name) {
+			d.onClaude = append(d.onClaude, name)
+		}
+	}
+	slices.Sort(d.onClaude)
+	path, err := claudecli.Locate(whereIs(s.Claude))
+	switch {
+	case err == nil:
+		version, err := claudecli.Version(ctx, path)
+		if err != nil {
+			d.caution("claude", err)
+			return
+		}
+		d.ok("claude", "the Claude CLI %s is %s; Parley was tested with %s", version, path, claudecli.Tested)
+	case len(d.onClaude) > 0:
+		d.fail("claude", parley.Errorf(parley.CodeUnavailable, "the runtime of %s is the Claude CLI: %w", strings.Join(d.onClaude, ", "), err).WithHint("%s", parley.Info(err).Hint))
+	case s.Claude.Path != "" || s.Claude.NodeModules != "":
+		d.caution("claude", err)
+	}
 }

@@ -107,7 +107,8 @@ type doctor struct {
 	unused []string // flags that a running server does not read
 	behind int      // sessions whose files a running server could not write
 
-	keepsFiles bool // some app keeps its sessions as files too
+	keepsFiles bool     // some app keeps its sessions as files too
+	onClaude   []string // apps whose turns the Claude CLI carries out, as far as is known
 }
 
 // besides is the indentation of continuation lines.
@@ -180,6 +181,7 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 		d.providers(ctx, s)
 		d.apps(ctx, s)
 	}
+	d.claude(ctx, s)
 	d.push(ctx, s)
 	d.files(s)
 	if _, err := fs.Stat(web.FS(), "index.html"); err != nil {
@@ -581,6 +583,11 @@ func (d *doctor) window(ctx context.Context, name string, m seam.Model) {
 
 // used checks, with their providers, the models that apps name.
 func (d *doctor) used(ctx context.Context, p *plan) {
+	for _, a := range p.resolved {
+		if a.Runtime == "claude" {
+			d.onClaude = append(d.onClaude, a.Name)
+		}
+	}
 	seen := map[string]bool{}
 	for _, a := range p.resolved {
 		for _, name := range slices.Concat([]string{a.Model}, agentModels(a), fallbacks(a)) {

@@ -36,6 +36,7 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 	"github.com/parley-server/parley/internal/push"
 	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/runtime/claudecli"
 	"github.com/parley-server/parley/internal/schedule"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
@@ -98,6 +99,7 @@ type plan struct {
 	tables   map[string]seam.Tables    // of the apps that bring migrations, once the store is open
 	disabled []string                  // apps that the settings do not enable
 	meta     func() any                // of index/meta.json; nil: there is none
+	claude   *claudecli.Runtime        // made with the house
 	folder   *datafolder.Folder        // the data folder, once this process has taken it
 	own      *lock                     // of the data folder
 	accepted sync.Map                  // the function that verifies the tokens that an app accepts, by the app's name
@@ -343,8 +345,9 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	carriers := map[string]seam.Runtime{}
 	h.carriers = carriers
+	p.claude = newClaude(p, log)
 	for name, make := range runtimes {
-		carriers[name] = make(p, log)
+		carriers[name] = make(p)
 	}
 	if h.scopes, err = p.scopes(writer, log); err != nil {
 		_ = writer.Close(ctx)
@@ -355,7 +358,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
-		Archive: shelf{kept, h.files, checks}, Files: workspacetools.NewRestorer(checks, nil), NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
+		Archive: shelf{kept, h.files, checks, p.claude}, Files: workspacetools.NewRestorer(checks, nil), NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,

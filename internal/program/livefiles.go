@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/livefiles"
+	"github.com/parley-server/parley/internal/runtime/claudecli"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/telemetry"
 )
@@ -61,6 +62,7 @@ type shelf struct {
 	*archive.Folder
 	files  *livefiles.Files
 	checks *checkpoint.Store
+	claude *claudecli.Runtime
 }
 
 func (s shelf) Sessions(ctx context.Context) ([]parley.SessionID, error) {
@@ -70,6 +72,10 @@ func (s shelf) Sessions(ctx context.Context) ([]parley.SessionID, error) {
 	}
 	more, err := s.checks.Sessions(ctx)
 	list = append(list, more...)
+	if err == nil {
+		more, err = s.claude.Sessions()
+		list = append(list, more...)
+	}
 	slices.Sort(list)
 	return slices.Compact(list), err
 }
@@ -78,7 +84,7 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	if s.files != nil {
 		s.files.Forget(id)
 	}
-	return errors.Join(s.checks.Drop(ctx, id), s.Folder.Drop(ctx, id))
+	return errors.Join(s.checks.Drop(ctx, id), s.claude.Drop(id), s.Folder.Drop(ctx, id))
 }
 
 // files checks that the files of sessions can be written, here and by a running server.

@@ -62,9 +62,9 @@ var toolsets = map[string]app.Open{
 }
 
 // runtimes carry turns forward.
-var runtimes = map[string]func(p *plan, log *slog.Logger) seam.Runtime{
-	"loop":   func(p *plan, _ *slog.Logger) seam.Runtime { return loop.New(p.models, loop.Options{}) },
-	"claude": newClaude,
+var runtimes = map[string]func(p *plan) seam.Runtime{
+	"loop":   func(p *plan) seam.Runtime { return loop.New(p.models, loop.Options{}) },
+	"claude": func(p *plan) seam.Runtime { return p.claude },
 }
 
 // kit is what a program consists of besides these tables, and what the folders of apps may name.

@@ -23,8 +23,12 @@ package claudecli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,4 +144,28 @@ func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 			return end, failed
 		}
 	}
+}
+
+// Sessions lists the sessions that have files of a CLI.
+func (rt *Runtime) Sessions() (list []parley.SessionID, err error) {
+	entries, err := os.ReadDir(rt.opt.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		list = append(list, parley.SessionID(e.Name()))
+	}
+	return list, err
+}
+
+// Drop removes the files of a session, whose CLI it ends.
+func (rt *Runtime) Drop(id parley.SessionID) error {
+	if p := rt.pool.has(id); p != nil {
+		p.end()
+	}
+	name := string(id)
+	if name == "" || name == "." || !filepath.IsLocal(name) || strings.ContainsRune(name, filepath.Separator) {
+		return nil // no session of ours
+	}
+	return os.RemoveAll(filepath.Join(rt.opt.Data, name))
 }

@@ -18,6 +18,9 @@ type Where struct {
 	NodeModules string // a node_modules folder that may have the package of this platform; empty: none
 }
 
+// Tested is the version of the CLI that the tests run.
+const Tested = "2.1.329"
+
 // ErrMissing is returned if there is no Claude CLI.
 var ErrMissing = parley.Errorf(parley.CodeUnavailable, "the Claude CLI is not installed").
 	WithHint("install it, for example with `npm install -g @anthropic-ai/claude-code`, or name it with the setting claude.path; `parley doctor` says what is looked for")

@@ -115,8 +115,12 @@ func (r *Rig) goOn(t testing.TB, turn parley.TurnID, at string) {
 // comes to its end.
 func crashes(t *testing.T, c CLI) {
 	path := c.Path(t)
-	for _, after := range []bool{false, true} {
-		for n := 2; ; n++ {
+	every := 1
+	if c.Real {
+		every = 3 // each takes seconds of a processor
+	}
+	for i, after := range []bool{false, true} {
+		for n := 2 + i; ; n += every {
 			at := map[bool]string{false: "before", true: "after"}[after] + " commit " + string(rune('0'+n/10)) + string(rune('0'+n%10))
 			dir, disk := t.TempDir(), mem.New()
 			d := &dying{Cut: &enginetest.Cut{Store: disk}, after: after, left: n, dead: make(chan struct{})}
