@@ -132,13 +132,14 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 	err = r.do(ctx, func(ctx context.Context) error {
 		// From here on it is made, or found to be impossible.
 		ctx = context.WithoutCancel(ctx)
-		for tries := 0; ; tries++ {
+		for tries, taken := 0, 0; ; tries++ {
 			var again []string
 			made, again, err = r.change(ctx, c)
 			switch {
 			case err == nil && again == nil:
 				return nil
-			case err == nil && tries < 10:
+			case err == nil && taken < 3:
+				taken++
 				if _, err = r.commit(ctx, r.found(again, c.When)); err != nil {
 					return err
 				}
