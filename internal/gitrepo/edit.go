@@ -2,10 +2,14 @@ package gitrepo
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // git's names of contents are SHA-1
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,31 +45,81 @@ type Change struct {
 
 // Base is the last commit of the branch, which a change is made on.
 type Base struct {
-	r   *Repo
-	tip string
+	r    *Repo
+	tip  string
+	have map[string]entry // what is known of its files
 }
 
 // Tip is the commit; "": there is none yet.
 func (b Base) Tip() string { return b.tip }
 
-// Read returns a file as the commit has it, as git would write it into the working tree. ok is false if the
-// commit has no such file. What is larger than most is CodeTooLarge.
-func (b Base) Read(ctx context.Context, name string, most int64) (body []byte, ok bool, err error) {
+// Look looks at some files at once, which makes reading them faster.
+func (b Base) Look(ctx context.Context, names ...string) error {
 	if b.tip == "" {
-		return nil, false, nil
+		return nil
 	}
-	e, err := b.r.entry(ctx, b.tip, name)
-	if err != nil || e.mode == "" {
+	var missing []string
+	for _, name := range names {
+		if _, ok := b.have[name]; !ok {
+			missing = append(missing, name)
+		}
+	}
+	for some := range slices.Chunk(missing, 200) { // arguments
+		out, err := b.r.git(ctx, "", nil, append([]string{"ls-tree", "-l", "-z", "--full-tree", b.tip, "--"}, some...)...)
+		if err != nil {
+			return err
+		}
+		for _, name := range some {
+			b.have[name] = entry{}
+		}
+		for one := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+			about, name, _ := strings.Cut(one, "\t")
+			f := strings.Fields(about)
+			if _, asked := b.have[name]; !asked || len(f) != 4 || f[1] != "blob" || !strings.HasPrefix(f[0], "100") {
+				continue
+			}
+			size, err := strconv.ParseInt(f[3], 10, 64)
+			if err != nil {
+				return err
+			}
+			b.have[name] = entry{f[0], f[2], size}
+		}
+	}
+	return nil
+}
+
+// Read returns a file as the commit has it, as git would write it into the working tree. ok is false if the
+// commit has no such file. like may be what it probably is, such as what the file has now. What is larger than most is CodeTooLarge.
+func (b Base) Read(ctx context.Context, name string, like []byte, most int64) (body []byte, ok bool, err error) {
+	if err := b.Look(ctx, name); err != nil {
 		return nil, false, err
+	}
+	e := b.have[name]
+	if e.mode == "" {
+		return nil, false, nil
 	}
 	if e.size > most {
 		return nil, false, parley.Errorf(parley.CodeTooLarge, "%s has more than %d KB", name, most>>10)
+	}
+	if like != nil && int64(len(like)) == e.size && e.hash == hashLike(e.hash, like) {
+		return like, true, nil // also where git would convert line ends: a file that git takes as it is
 	}
 	body, err = b.r.git(ctx, "", nil, "cat-file", "--filters", "--path="+name, e.hash)
 	if body == nil && err == nil {
 		body = []byte{}
 	}
 	return body, err == nil, err
+}
+
+// hashLike is the name that git has for a content, made as another name was.
+func hashLike(other string, body []byte) string {
+	h := sha1.New() //nolint:gosec // as git does
+	if len(other) == 64 {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(body))
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Blob returns a content by its hash, as it was in the working tree under a name. ok is false if the repository has no such content.
@@ -95,21 +149,6 @@ func (b Base) Blob(ctx context.Context, hash, name string, most int64) (body []b
 type entry struct {
 	mode, hash string
 	size       int64
-}
-
-func (r *Repo) entry(ctx context.Context, commit, name string) (e entry, err error) {
-	out, err := r.git(ctx, "", nil, "ls-tree", "-l", "-z", "--full-tree", commit, "--", name)
-	if err != nil {
-		return e, err
-	}
-	about, is, _ := strings.Cut(strings.TrimSuffix(string(out), "\x00"), "\t")
-	f := strings.Fields(about)
-	if len(f) != 4 || is != name || f[1] != "blob" || !strings.HasPrefix(f[0], "100") {
-		return entry{}, nil
-	}
-	e.mode, e.hash = f[0], f[2]
-	e.size, err = strconv.ParseInt(f[3], 10, 64)
-	return e, err
 }
 
 // Uncommitted returns the files that a change could not be made for, because they have changes that are not
@@ -155,30 +194,6 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 	return made, said(err)
 }
 
-// pushTime is longer than a git that receives a push takes from putting the files and the index into place, to moving the branch. It
-// holds no lock in between.
-const pushTime = 300 * time.Millisecond
-
-// underWay reports whether somebody's git may be about to move the branch: the index has just got something that the commit does not have. What a
-// person has staged looks the same; it is waited for once. Git's lock of the index is held.
-func (r *Repo) underWay(ctx context.Context, tip string) bool {
-	fi, err := os.Lstat(filepath.Join(r.gitDir, "index"))
-	if err != nil || time.Since(fi.ModTime()) > pushTime {
-		return false
-	}
-	list, err := index{r, filepath.Join(r.gitDir, "index")}.against(ctx, tip)
-	if err != nil || len(list) == 0 {
-		return false
-	}
-	now := fmt.Sprint(list)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.staged.what != now {
-		r.staged.what, r.staged.since = now, time.Now()
-	}
-	return time.Since(r.staged.since) < pushTime
-}
-
 // found is the commit of files that somebody else made or changed and did not commit.
 func (r *Repo) found(list []string, when time.Time) Commit {
 	by := r.User()
@@ -196,22 +211,12 @@ func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string,
 	if err != nil {
 		return made, nil, err
 	}
-	unlock, err := r.lockIndex(ctx)
-	if err != nil {
-		return made, nil, err
-	}
-	defer func() { r.unlock(unlock, err) }()
-	if err = r.point("locked"); err != nil {
-		return made, nil, err
-	}
 	tip, err := r.tip(ctx, heads+branch)
-	if err == nil && r.underWay(ctx, tip) {
-		return made, nil, errBranchMoved // it is looked at again
-	}
 	if err != nil {
 		return made, nil, err
 	}
-	plan, err := c.Plan(ctx, Base{r, tip})
+	base := Base{r, tip, map[string]entry{}}
+	plan, err := c.Plan(ctx, base)
 	if err != nil || len(plan.TakeIn) > 0 {
 		return made, plan.TakeIn, err
 	}
@@ -220,16 +225,40 @@ func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string,
 		return made, nil, err
 	}
 	defer done()
-	list, err := r.edits(ctx, tip, plan.Edits)
+	list, err := r.edits(ctx, base, plan.Edits)
 	if err != nil || len(list) == 0 {
 		return made, nil, err
 	}
 	for _, e := range list {
 		made.Files = append(made.Files, e.path)
 	}
-	tree, err := r.treeOf(ctx, index{r, filepath.Join(dir, "none")}, tip, list, false)
+	// Git's own lock is held for as short as possible: a person's git does not wait for it.
+	unlock, err := r.lockIndex(ctx)
+	if err != nil {
+		return Made{}, nil, err
+	}
+	defer func() { r.unlock(unlock, err) }()
+	if err = r.point("locked"); err != nil {
+		return Made{}, nil, err
+	}
+	if now, err := r.tip(ctx, heads+branch); err != nil || now != tip {
+		return Made{}, nil, errors.Join(err, errBranchMoved)
+	}
+	x, err := r.copyIndex(dir, "index")
+	if err != nil {
+		return Made{}, nil, err
+	}
+	staged, err := x.against(ctx, tip)
+	if err != nil {
+		return Made{}, nil, err
+	}
+	if err = x.set(ctx, list, strings.Repeat("0", max(len(tip), 40))); err != nil {
+		return Made{}, nil, err
+	}
+	tree, err := r.treeOf(ctx, x, tip, list, len(staged) == 0)
+	message := ""
 	if err == nil {
-		made.Hash, err = r.object(ctx, tree, tip, Commit{Author: c.Author, When: c.When, Message: c.Message}, made.Files)
+		made.Hash, err = r.object(ctx, tree, tip, Commit{Author: c.Author, When: c.When, Message: func(list []string) string { message = c.Message(list); return message }}, made.Files)
 	}
 	if err != nil {
 		return Made{}, nil, err
@@ -237,15 +266,103 @@ func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string,
 	if err = r.point("object"); err != nil {
 		return Made{}, nil, err
 	}
-	for tries := 0; ; tries++ {
-		if err = r.advanceOnce(ctx, branch, tip, made.Hash, "commit"); !errors.Is(err, errMoved) || tries == 5 {
-			break
-		}
+	simple, err := r.advanceSimply(ctx, branch, tip, made.Hash, x, list, staged, plan.Edits, dir)
+	for tries := 0; err == nil && !simple || errors.Is(err, errMoved) && tries < 5; tries++ {
+		simple = true
+		err = r.advanceOnce(ctx, branch, tip, made.Hash, "commit")
+	}
+	if err == nil {
+		r.keys.keep(tip, made.Hash, message)
 	}
 	if err == nil || isCrash(err) {
 		return made, nil, err
 	}
 	return Made{}, nil, r.takeBack(ctx, branch, tip, made.Hash, err)
+}
+
+// advanceSimply is advanceOnce where the files have no other changes. done is false if one has, or might have; then nothing was done. x
+// is the index as it is to be.
+func (r *Repo) advanceSimply(ctx context.Context, branch, from, to string, x index, list, staged []change, edits []Edit, dir string) (done bool, err error) {
+	w, err := newWrites(r, dir)
+	if err != nil {
+		return false, err
+	}
+	defer w.close()
+	names := make([]string, 0, len(list))
+	for _, c := range list {
+		f := write{change: c}
+		// What a file has now comes first: who changes it later is noticed when it is written.
+		if f.was, f.target, err = w.version(c.path); err != nil {
+			return false, nil //nolint:nilerr // whoever looks at it again says why
+		}
+		fi, ferr := w.root.Lstat(filepath.FromSlash(c.path))
+		if (f.was != "") != (c.wasMode != absent) || f.target != "" || ferr == nil && fi.IsDir() || slices.ContainsFunc(staged, func(s change) bool { return s.path == c.path }) {
+			return false, nil
+		}
+		if c.wasMode != absent {
+			names = append(names, c.path)
+		}
+		w.list = append(w.list, f)
+	}
+	if len(names) > 0 {
+		if len(names) > 200 { // arguments
+			return false, nil
+		}
+		y, err := r.copyIndex(dir, "before")
+		if err != nil {
+			return false, err
+		}
+		out, err := y.git(ctx, nil, append([]string{"diff-files", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules", "--"}, names...)...)
+		if err != nil || len(out) > 0 {
+			return false, err
+		}
+	}
+	for _, e := range edits {
+		if e.Gone {
+			continue
+		}
+		at := filepath.Join(w.stage, filepath.FromSlash(e.Path))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, e.Body, 0o600)); err != nil {
+			return false, unavailable(err)
+		}
+	}
+	if err := r.note(branch, from, to); err != nil {
+		return true, err
+	}
+	if err := r.point("noted"); err != nil {
+		return true, err
+	}
+	if err := w.apply(); err != nil {
+		return true, err
+	}
+	var there []string
+	for _, c := range list {
+		if c.nowMode != absent {
+			there = append(there, c.path)
+		}
+	}
+	// So that the index knows when they were written. A file that was changed since stays changed.
+	for some := range slices.Chunk(there, 200) {
+		if _, err := x.git(ctx, nil, append([]string{"add", "--refresh", "--"}, some...)...); err != nil {
+			return true, err
+		}
+	}
+	if err := r.point("files"); err != nil {
+		return true, err
+	}
+	if err := x.put(); err != nil {
+		return true, err
+	}
+	if err := r.point("index put"); err != nil {
+		return true, err
+	}
+	if err := r.move(ctx, heads+branch, from, to, "commit"); err != nil {
+		return true, err
+	}
+	if err := r.point("advanced"); err != nil {
+		return true, err
+	}
+	return true, r.forget()
 }
 
 // takeBack undoes what was done of a change that failed. It returns the error of the change, or one that says to try it again.
@@ -305,7 +422,14 @@ func (r *Repo) unstage(ctx context.Context, from, to string) error {
 }
 
 // edits stores the new contents, and returns what differs from a commit.
-func (r *Repo) edits(ctx context.Context, tip string, edits []Edit) (list []change, err error) {
+func (r *Repo) edits(ctx context.Context, b Base, edits []Edit) (list []change, err error) {
+	names := make([]string, 0, len(edits))
+	for _, e := range edits {
+		names = append(names, e.Path)
+	}
+	if err := b.Look(ctx, names...); err != nil {
+		return nil, err
+	}
 	for _, e := range edits {
 		name, err := files.Clean(e.Path)
 		if err == nil && (name == "." || name != e.Path) {
@@ -314,12 +438,7 @@ func (r *Repo) edits(ctx context.Context, tip string, edits []Edit) (list []chan
 		if err != nil {
 			return nil, err
 		}
-		was := entry{}
-		if tip != "" {
-			if was, err = r.entry(ctx, tip, name); err != nil {
-				return nil, err
-			}
-		}
+		was := b.have[name]
 		c := change{path: name, wasMode: absent, nowMode: absent, status: 'M'}
 		if was.mode != "" {
 			c.was, c.wasMode = was.hash, was.mode
@@ -339,7 +458,7 @@ func (r *Repo) edits(ctx context.Context, tip string, edits []Edit) (list []chan
 	for i := range list {
 		for _, h := range []*string{&list[i].was, &list[i].is} {
 			if *h == "" {
-				*h = strings.Repeat("0", max(len(tip), 40))
+				*h = strings.Repeat("0", max(len(b.tip), 40))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func edits(r *gitrepo.Repo) gitrepo.Change {
 	return gitrepo.Change{
 		Author: parley, When: day, Message: func([]string) string { return "edits" },
 		Plan: func(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err error) {
-			body, ok, err := b.Read(ctx, "petra/p.md", 1<<20)
+			body, ok, err := b.Read(ctx, "petra/p.md", nil, 1<<20)
 			if err != nil || !ok {
 				return p, errors.Join(err, errors.New("petra/p.md is not there"))
 			}

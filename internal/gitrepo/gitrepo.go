@@ -32,6 +32,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,12 +85,9 @@ type Repo struct {
 	o       Options
 	log     *slog.Logger
 
-	mu     sync.Mutex
-	user   Ident // of the configuration, as it was read last
-	staged struct {
-		what  string // that was in the index and in no commit, when it was looked at last
-		since time.Time
-	}
+	keys keys
+	mu   sync.Mutex
+	user Ident // of the configuration, as it was read last
 }
 
 // Ident is a person in a commit.
@@ -281,6 +279,12 @@ const heads = "refs/heads/"
 
 // tip is the commit of a ref, or "" if there is none.
 func (r *Repo) tip(ctx context.Context, ref string) (string, error) {
+	// Mostly it is a file with the hash, and no program has to be run for that.
+	if name, is := strings.CutPrefix(ref, heads); is && isName(name) {
+		if raw, err := small(filepath.Join(r.gitDir, filepath.FromSlash(ref)), 100); err == nil && hashOf.Match(bytes.TrimSuffix(raw, []byte("\n"))) {
+			return strings.TrimSuffix(string(raw), "\n"), nil
+		}
+	}
 	out, err := line(r.git(ctx, "", nil, "rev-parse", "-q", "--verify", ref+"^{commit}"))
 	if exits(err, 1) {
 		return "", nil

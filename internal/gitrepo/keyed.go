@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parley-server/parley"
 )
@@ -44,30 +45,96 @@ func (r *Repo) Keyed(ctx context.Context, trailer, value string) (k Keyed, err e
 		}
 		tip, err := r.tip(ctx, heads+branch)
 		if err == nil {
-			k, err = Base{r, tip}.Keyed(ctx, trailer, value)
+			k, err = Base{r, tip, nil}.Keyed(ctx, trailer, value)
 		}
 		return err
 	})
 	return k, said(err)
 }
 
-// Keyed finds the newest commit up to this one with a trailer of that value.
+// keys are the values of a trailer in the commits up to one, so that most look-ups run no program.
+type keys struct {
+	mu      sync.Mutex
+	trailer string
+	tip     string
+	commits map[string]string // by value
+}
+
+// maxKeys is how many commits are looked through for a key, the newest.
+const maxKeys = 100_000
+
+// Keyed finds the newest commit up to this one with a trailer of that value, among the last 100,000.
 func (b Base) Keyed(ctx context.Context, trailer, value string) (k Keyed, err error) {
 	if b.tip == "" {
 		return k, nil
 	}
-	out, err := b.r.git(ctx, "", nil, "log", "-z", "--format=%H%n%B", "--fixed-strings", "--grep="+trailer+": "+value, b.tip, "--")
+	hash, err := b.r.keyed(ctx, b.tip, trailer, value)
+	if err != nil || hash == "" {
+		return k, err
+	}
+	k.Hash = hash
+	message, err := b.r.git(ctx, "", nil, "log", "-1", "--format=%B", hash, "--")
 	if err != nil {
 		return k, err
 	}
-	for one := range strings.SplitSeq(string(out), "\x00") {
-		hash, message, _ := strings.Cut(one, "\n")
-		if k = (Keyed{Hash: hash, Message: message}); hash != "" && k.Trailer(trailer) == value {
-			k.Files, err = b.r.touched(ctx, hash)
-			return k, err
+	k.Message = string(message)
+	k.Files, err = b.r.touched(ctx, hash)
+	return k, err
+}
+
+func (r *Repo) keyed(ctx context.Context, tip, trailer, value string) (string, error) {
+	r.keys.mu.Lock()
+	defer r.keys.mu.Unlock()
+	k := &r.keys
+	if k.tip == tip && k.trailer == trailer {
+		return k.commits[value], nil
+	}
+	args := []string{"log", "-z", "--format=%H%n%(trailers:key=" + trailer + ",valueonly,unfold)", "-n", strconv.Itoa(maxKeys), tip}
+	only := false // those behind the tip that is known
+	if k.tip != "" && k.trailer == trailer {
+		var err error
+		if only, err = r.contains(ctx, tip, k.tip); err != nil {
+			return "", err
 		}
 	}
-	return Keyed{}, nil
+	if only {
+		args = append(args, "^"+k.tip)
+	} else {
+		k.commits = map[string]string{}
+	}
+	k.tip = ""
+	out, err := r.git(ctx, "", nil, append(args, "--")...)
+	if err != nil {
+		return "", err
+	}
+	fresh := map[string]bool{}
+	for one := range strings.SplitSeq(string(out), "\x00") {
+		hash, values, _ := strings.Cut(one, "\n")
+		for v := range strings.FieldsSeq(values) {
+			if !fresh[v] { // the newest comes first
+				fresh[v], k.commits[v] = true, hash
+			}
+		}
+	}
+	if len(k.commits) > 2*maxKeys {
+		k.commits = nil // the next look-up begins anew
+		return "", parley.Errorf(parley.CodeUnavailable, "there are too many commits to look through")
+	}
+	k.tip, k.trailer = tip, trailer
+	return k.commits[value], nil
+}
+
+// keep notes the key of a commit that was just made on top of another.
+func (k *keys) keep(from, to, message string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tip != from || k.trailer == "" {
+		return
+	}
+	if v := (Keyed{Message: message}).Trailer(k.trailer); v != "" {
+		k.commits[v] = to
+	}
+	k.tip = to
 }
 
 // touched lists what a commit changed since its first parent.

@@ -274,7 +274,7 @@ func (l *Lake) working(ctx context.Context, b gitrepo.Base, name string) (s stat
 	case !errors.Is(err, fs.ErrNotExist):
 		return s, err
 	}
-	s.head, s.commits, err = b.Read(ctx, name, MaxEntity)
+	s.head, s.commits, err = b.Read(ctx, name, s.work, MaxEntity)
 	return s, err
 }
 

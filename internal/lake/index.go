@@ -19,7 +19,7 @@ import (
 )
 
 // schemaVersion is kept in the database. Another one is deleted and made again.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // A file is every file of the lake, since links lead to pictures, too. key and fold are as links compare names.
 const schema = `
@@ -37,7 +37,7 @@ CREATE TABLE link (
 	line INTEGER NOT NULL, PRIMARY KEY (file, n)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX link_key ON link (key);
-CREATE VIRTUAL TABLE text USING fts5(title, tags, body, tokenize = "unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE text USING fts5(title, tags, body, tokenize = "porter unicode61 remove_diacritics 2");
 `
 
 // index is the search index of a lake.

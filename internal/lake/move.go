@@ -50,6 +50,9 @@ func (k *changer) move(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err
 	r := rewriter{old: k.at, to: to, before: change.before, after: change.after}
 	body := r.rewrite(k.at, string(s.work))
 	k.made = Made{Path: to, Version: VersionOf([]byte(body))}
+	if err := b.Look(ctx, change.notes...); err != nil {
+		return p, err
+	}
 	for _, name := range change.notes {
 		if name == k.at {
 			continue

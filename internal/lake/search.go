@@ -27,8 +27,8 @@ const (
 	maxHits  = 1000 // how far a search can be paged
 )
 
-// Search looks for words in titles, tags and texts. Each word may be the beginning of one. An entity has all of them; if none
-// has, those are found that have some.
+// Search looks for words in titles, tags and texts, without regard to case, accents and English endings. An entity has all of them. If none
+// has, words that begin with them count, too; if still none has, those are found that have some.
 func (l *Lake) Search(ctx context.Context, q Query, p Page) (h Hits, err error) {
 	h.Hits = []Hit{}
 	if len(q.Text) > maxQuery {
@@ -38,35 +38,52 @@ func (l *Lake) Search(ctx context.Context, q Query, p Page) (h Hits, err error) 
 	if len(terms) == 0 {
 		return h, parley.Errorf(parley.CodeInvalid, "the query has no words").WithField("query").WithHint("give words to look for; to list entities by kind or tag, list them")
 	}
-	from, some := 0, false
+	// In the order in which they are tried; a page that follows goes on with the way of the first one.
+	begin := make([]string, len(terms))
+	for i, t := range terms {
+		if begin[i] = t; !strings.Contains(t, " ") {
+			begin[i] += "*"
+		}
+	}
+	ways := []way{{"", strings.Join(terms, " AND "), false}, {"begin-", strings.Join(begin, " AND "), false}, {"some-", strings.Join(terms, " OR "), true}}
+	from, first := 0, 0
 	if p.After != "" {
-		at, partial := strings.CutPrefix(p.After, "some-")
+		at := p.After
+		for i, w := range ways[1:] {
+			if cut, is := strings.CutPrefix(at, w.name); is {
+				at, first = cut, i+1
+			}
+		}
 		if from, err = strconv.Atoi(at); err != nil || from < 0 || from > maxHits {
 			return h, parley.Errorf(parley.CodeInvalid, "%q is not what a page before says is next", parley.Cut(p.After, 60)).WithField("after")
 		}
-		some = partial
+		ways = ways[first : first+1]
 	}
 	most := min(p.limit(), 100)
+	var by way
 	err = l.x.with(ctx, func(c *sqlite.Conn) error {
-		if !some {
-			if err := match(&h, c, strings.Join(terms, " AND "), q.Filter, from, most); err != nil || len(h.Hits) > 0 || from > 0 || len(terms) == 1 {
+		for _, by = range ways {
+			if err := match(&h, c, by.match, q.Filter, from, most); err != nil || len(h.Hits) > 0 {
 				return err
 			}
 		}
-		some = true
-		return match(&h, c, strings.Join(terms, " OR "), q.Filter, from, most)
+		return nil
 	})
-	h.Partial = some && len(h.Hits) > 0
+	h.Partial = by.partial && len(h.Hits) > 0
 	if len(h.Hits) > most {
 		h.Hits = h.Hits[:most]
 		if next := from + most; next < maxHits {
-			h.Next = strconv.Itoa(next)
-			if some {
-				h.Next = "some-" + h.Next
-			}
+			h.Next = by.name + strconv.Itoa(next)
 		}
 	}
 	return h, err
+}
+
+// way is a way to look for words.
+type way struct {
+	name    string // in the cursor of a page
+	match   string
+	partial bool
 }
 
 // match runs a query of the index. The weights are those of title, tags and text.
@@ -84,14 +101,11 @@ func match(h *Hits, c *sqlite.Conn, query string, f Filter, from, most int) erro
 
 // terms are the words of a query, as the index takes them.
 func terms(text string) (list []string) {
-	add := func(words []string, prefix bool) {
+	add := func(words []string) {
 		if len(words) == 0 || len(list) >= maxWords {
 			return
 		}
 		t := `"` + strings.Join(words, " ") + `"`
-		if prefix {
-			t += "*"
-		}
 		if !slices.Contains(list, t) {
 			list = append(list, t)
 		}
@@ -101,11 +115,11 @@ func terms(text string) (list []string) {
 	}
 	for i, part := range strings.Split(text, `"`) {
 		if i%2 == 1 {
-			add(split(part), false)
+			add(split(part))
 			continue
 		}
 		for word := range strings.FieldsSeq(part) {
-			add(split(word), true) // as a phrase, such as follow-up
+			add(split(word)) // as a phrase, such as follow-up
 		}
 	}
 	return list
