@@ -29,7 +29,7 @@ type eventsInput struct {
 	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
 	Deltas bool   `query:"deltas" default:"true" doc:"Streams only: whether text in flight is shown."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" doc:"Pages only: at most so many events; 1,000 when not given."`
-	View   string `query:"view" enum:"native,sdk,simple" doc:"Streams only: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid on wires without ids."`
+	View   string `query:"view" enum:"native,sdk,simple" doc:"Streams only: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid (sdk) or cursor (simple) on wires without ids."`
 	Format string `query:"format" enum:"json,sse,ndjson" doc:"In place of Accept."`
 	Last   string `header:"Last-Event-ID" maxLength:"64" doc:"What a browser sends when it comes back; it wins over after."`
 	Accept string `header:"Accept" doc:"application/json is a page; text/event-stream and application/x-ndjson stay with the live end."`
@@ -37,7 +37,7 @@ type eventsInput struct {
 
 type followInput struct {
 	SessionParam
-	View   string `query:"view" enum:"native,sdk,simple" doc:"sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid on wires without ids."`
+	View   string `query:"view" enum:"native,sdk,simple" doc:"sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error. types then names their types, and the cursor is the id of the last message, or its uuid (sdk) or cursor (simple) on wires without ids."`
 	After  int64  `query:"after" minimum:"0" doc:"The number of the last event you have; 0 is from the beginning."`
 	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
 	Deltas bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`

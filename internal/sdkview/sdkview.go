@@ -55,7 +55,8 @@ type Options struct {
 
 // Cursor is where a client is. Its id is the number of an event, "12", of which the client has all
 // messages; or "12-1": it has the first message of event 12; or "12.340": it has event 12 and 340
-// bytes of the text of the reply in flight. On wires without ids the uuid of a message is its cursor.
+// bytes of the text of the reply in flight. On wires without ids the uuid of a message is its cursor,
+// and in the simple view its field cursor.
 type Cursor struct {
 	Seq  int64 // the last event of which the client has everything
 	Sent int   // messages that it has of the next

@@ -13,7 +13,8 @@ import (
 // ToolResult{tool_use_id, output}, Done{usage, cost, is_error, result} and Error{message}. The texts
 // of a turn together are its answer, with what was said before calls. What was said and does not
 // count, because a call failed, cannot be taken back: its repetition begins a paragraph. A turn that
-// fails or is stopped is done with is_error; one that waits to be resumed is an Error.
+// fails or is stopped is done with is_error; one that waits to be resumed is an Error. On each, cursor
+// is the message's id.
 type Simple struct {
 	o    Options
 	send func(wire.Message)
@@ -75,6 +76,9 @@ func (s *Simple) message(id, name string, body object) {
 		return
 	}
 	body["type"] = name
+	if id != "" {
+		body["cursor"] = id // for wires without ids
+	}
 	s.send(wire.Message{ID: id, Event: name, Data: encode(body), Typed: true})
 }
 

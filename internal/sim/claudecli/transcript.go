@@ -49,8 +49,22 @@ var index = sync.OnceValue(func() []Transcript {
 // Transcripts returns all transcripts, without their entries.
 func Transcripts() []Transcript { return index() }
 
-// Load reads the transcript with a name.
+// loaded are the transcripts that have been read, by name.
+var loaded sync.Map
+
+// Load returns the transcript with a name. It must not be changed.
 func Load(name string) (*Transcript, error) {
+	if t, ok := loaded.Load(name); ok {
+		return t.(*Transcript), nil
+	}
+	t, err := load(name)
+	if err == nil {
+		loaded.Store(name, t)
+	}
+	return t, err
+}
+
+func load(name string) (*Transcript, error) {
 	text, err := captured.ReadFile("testdata/transcripts/" + name + ".ndjson")
 	if err != nil {
 		return nil, fmt.Errorf("no transcript %q", name)
@@ -102,7 +116,7 @@ func (t *Transcript) has(kind string) bool {
 	return false
 }
 
-// template returns a copy of the first line of a transcript that is as wanted. It panics if there is
+// template returns the first line of a transcript that is as wanted. It panics if there is
 // none, which is a mistake here.
 func template(name string, wanted func(Line) bool) Line {
 	t, err := Load(name)
