@@ -128,7 +128,7 @@ func newPriming() *fair.Turns {
 // prime tells the encoder what came before the cursor. That reads the log up to there, so users
 // take turns.
 func (v *view) prime(ctx context.Context) error {
-	if v.form == nil {
+	if v.form == nil || v.name == sdkview.ViewSimple { // which needs to know nothing
 		return nil
 	}
 	leave, err := v.s.priming.Enter(ctx, v.p)

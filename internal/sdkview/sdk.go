@@ -15,11 +15,12 @@ import (
 
 // SDK is the full view.
 type SDK struct {
-	o     Options
-	quiet bool
-	out   []message // of the event that is shown
-	now   time.Time // its time
-	at    int64     // its number
+	o      Options
+	quiet  bool
+	before []parley.Event // of the turn in which the client is, until the first frame
+	out    []message      // of the event that is shown
+	now    time.Time      // its time
+	at     int64          // its number
 
 	mode  parley.PermissionMode
 	model string
@@ -65,15 +66,42 @@ type model struct {
 // NewSDK makes the full view.
 func NewSDK(o Options) *SDK { return &SDK{o: o, mode: parley.ModeDefault} }
 
-// Prime implements [Encoder].
+// Prime implements [Encoder]. Of turns that have ended, only what they cost is read.
 func (s *SDK) Prime(e parley.Event) {
+	switch e.Type {
+	case (parley.TurnStarted{}).EventType():
+		s.before = append(s.before[:0], e)
+		return
+	case (parley.TurnCompleted{}).EventType(), (parley.TurnFailed{}).EventType(), (parley.TurnCancelled{}).EventType(), (parley.TurnExpired{}).EventType():
+		if len(s.before) > 0 && s.before[0].Turn == e.Turn {
+			s.turn = &turn{id: e.Turn}
+			s.before = nil
+		}
+	default:
+		if e.Turn != "" {
+			if len(s.before) > 0 && s.before[0].Turn == e.Turn {
+				s.before = append(s.before, e)
+			}
+			return
+		}
+	}
+	s.quietly(e)
+}
+
+func (s *SDK) quietly(events ...parley.Event) {
 	s.quiet = true
-	s.event(e)
+	for _, e := range events {
+		s.event(e)
+	}
 	s.quiet, s.out = false, nil
 }
 
 // Encode implements [wire.Encoder].
 func (s *SDK) Encode(f eventlog.Frame, send func(wire.Message)) {
+	if s.before != nil {
+		s.quietly(s.before...)
+		s.before = nil
+	}
 	switch {
 	case f.Event != nil:
 		s.event(*f.Event)

@@ -28,12 +28,8 @@ func NewSimple(o Options) *Simple {
 	return &Simple{o: o, seq: o.From.Seq, text: wire.Text{Sent: o.From.Text}}
 }
 
-// Prime implements [Encoder].
-func (s *Simple) Prime(e parley.Event) {
-	s.send = func(wire.Message) {}
-	s.event(e)
-	s.seq, s.gap, s.text = s.o.From.Seq, false, wire.Text{Sent: s.o.From.Text}
-}
+// Prime implements [Encoder]. This view needs to know nothing from before.
+func (s *Simple) Prime(parley.Event) {}
 
 // Encode implements [wire.Encoder].
 func (s *Simple) Encode(f eventlog.Frame, send func(wire.Message)) {
