@@ -88,11 +88,16 @@ type way struct {
 
 // match runs a query of the index. The weights are those of title, tags and text.
 func match(h *Hits, c *sqlite.Conn, query string, f Filter, from, most int) error {
-	cond, args := f.where()
-	args = append([]any{query}, args...)
-	return each(c, `SELECT `+columns+`, snippet(text, 2, '**', '**', '…', 24), score FROM (
-			SELECT t.rowid AS doc, bm25(text, 8.0, 4.0, 1.0) AS score FROM text t JOIN file f ON f.id = t.rowid WHERE text MATCH ? AND `+cond+` ORDER BY score, f.path LIMIT `+strconv.Itoa(most+1)+` OFFSET `+strconv.Itoa(from)+`
-		) hit JOIN file f ON f.id = hit.doc JOIN text ON text.rowid = hit.doc WHERE text MATCH ? ORDER BY score, f.path`, append(args, query), func(st *sqlite.Stmt) error {
+	best := `SELECT rowid AS doc, bm25(text, 8.0, 4.0, 1.0) AS score FROM text WHERE text MATCH ? ORDER BY score, doc`
+	args := []any{query}
+	if f != (Filter{}) {
+		cond, more := f.where()
+		best = `SELECT t.rowid AS doc, bm25(text, 8.0, 4.0, 1.0) AS score FROM text t JOIN file f ON f.id = t.rowid WHERE text MATCH ? AND ` + cond + ` ORDER BY score, doc`
+		args = append(args, more...)
+	}
+	best += ` LIMIT ` + strconv.Itoa(most+1) + ` OFFSET ` + strconv.Itoa(from)
+	return each(c, `SELECT `+columns+`, snippet(text, 2, '**', '**', '…', 24), score FROM (`+best+`) hit JOIN file f ON f.id = hit.doc JOIN text ON text.rowid = hit.doc
+		WHERE text MATCH ? ORDER BY score, f.path`, append(args, query), func(st *sqlite.Stmt) error {
 		_, e, err := row(st)
 		h.Hits = append(h.Hits, Hit{Entity: e, Snippet: strings.TrimSpace(strings.ToValidUTF8(parley.Cut(st.ColumnText(11), 600), "")), Score: -st.ColumnFloat(12)})
 		return err
