@@ -32,7 +32,8 @@ func TestTypes(t *testing.T) {
 	const name = "src/api/types.gen.ts"
 	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished",
 		"WorkspaceInfo", "CreateWorkspace", "FileTree", "FileContent", "FileHistory", "Backlinks", "WriteFile", "MoveFile", "RewindResult",
-		"Device", "AddDevice", "UpdateDevice", "Delivery", "Notify", "PushInfo", "Schedule", "UpdateSchedule", "ScheduleRun")
+		"Device", "AddDevice", "UpdateDevice", "Delivery", "Notify", "PushInfo", "Schedule", "UpdateSchedule", "ScheduleRun",
+		"Proposal", "DecideFindings")
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -154,6 +154,7 @@ func New(o Options) *Server {
 				{Name: "logins", Description: "Where the user has logged in at other services."},
 				{Name: "access", Description: "Who the caller is, and the sign-ins and keys that act as them."},
 				{Name: "devices", Description: "What is told when a turn ends or waits: browsers, apps on phones, programs."},
+				{Name: "proposals", Description: "Changes of a lake that an agent proposes, and people apply."},
 				{Name: "schedules", Description: "What begins turns at times, without anybody asking."},
 				{Name: "workspaces", Description: "Folders of files that sessions work in."},
 				{Name: "entities", Description: "The pages of a lake, with their links and their history."},
@@ -176,6 +177,7 @@ func New(o Options) *Server {
 	s.accessRoutes()
 	s.deviceRoutes()
 	s.scheduleRoutes()
+	s.proposalRoutes()
 	s.workspaceRoutes()
 	s.entityRoutes()
 	s.serverRoutes()

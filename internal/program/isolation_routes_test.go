@@ -123,6 +123,7 @@ var resources = map[string]func(o owned) string{
 	"/v1/artifacts/{id}":    func(o owned) string { return o.artifact },
 	"/v1/logins/{id}":       func(o owned) string { return string(o.session) }, // of the vault, which is not set up: see TestLogins
 	"/v1/devices/{id}":      func(o owned) string { return o.device },
+	"/v1/proposals/{id}":    func(owned) string { return "never" }, // of a lake, which other users do not find: see TestProposals_of_others
 	"/v1/schedules/{id}":    func(o owned) string { return o.schedule },
 	"/v1/deliveries/{id}":   func(o owned) string { return o.delivery },
 	"/v1/me/signins/{id}":   func(o owned) string { return o.signIn },

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/tool/ask"
 	laketools "github.com/parley-server/parley/internal/tool/lake"
 	plans "github.com/parley-server/parley/internal/tool/plan"
+	tidytools "github.com/parley-server/parley/internal/tool/tidy"
 	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -49,6 +50,9 @@ var toolsets = map[string]app.Open{
 	"http":    newWebhook,
 	"lake": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: laketools.New(laketools.Options{Lakes: d.Lakes})}, nil
+	},
+	"tidy": func(d app.ToolDeps) (app.Service, error) {
+		return app.Service{Toolset: tidytools.New(tidytools.Options{App: d.App.Name, Lakes: d.Lakes})}, nil
 	},
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,

@@ -993,6 +993,54 @@ export interface UpdateSchedule {
   expected_version?: number;
 }
 
+/** Proposal is a branch of a lake's repository with changes that an agent proposes, one commit for
+ * each finding. Nothing of it is in the lake before a person applies it. */
+export interface Proposal {
+  id: ProposalID;
+  title: string;
+  at: string;
+  by?: string; // the user for whom the agent worked
+  app?: string;
+  session_id?: SessionID; // in which it was made
+  turn_id?: TurnID;
+  branch: string;
+  base: string; // the commit that it is based on
+  report: string; // in Markdown; empty in lists
+  counts: Record<string, number>;
+  findings?: ProposalFinding[];
+}
+
+/** ProposalID identifies a proposal in its lake. */
+export type ProposalID = string;
+
+/** ProposalFinding is something that is wrong in a lake, and the change that would mend it. */
+export interface ProposalFinding {
+  id: string;
+  kind: string; // broken-link, front-matter, duplicate, orphan, stale or contradiction
+  path: string;
+  line?: number;
+  other?: string; // the page that Path doubles or contradicts
+  why: string;
+  mends?: string; // what its change does; empty: it has none, and a person has to decide
+  says?: string;
+  other_says?: string;
+  diff?: string;
+  status: FindingStatus;
+  reason?: string; // why it is stale
+  commit?: string; // that applied it
+  by?: string; // who rejected it
+  in_branch?: string; // its commit in the proposal's branch
+}
+
+/** FindingStatus is what became of a finding. */
+export type FindingStatus = "open" | "applied" | "rejected" | "stale";
+
+/** DecideFindings says which findings of a proposal are meant. */
+export interface DecideFindings {
+  findings?: string[];
+  all?: boolean; // all that are open
+}
+
 /** HistoryRestored is an exchange of an earlier conversation that the session continues. These
  * events follow session.created, in the order of that conversation. */
 export interface HistoryRestored {

@@ -1,0 +1,132 @@
+package gitrepo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+const notes = "refs/parley/notes/"
+
+// Note is a text that is kept in the repository beside its branches, and its version; "": there is none.
+func (r *Repo) Note(ctx context.Context, name string) (body []byte, version string, err error) {
+	if !isName(name) {
+		return nil, "", parley.Errorf(parley.CodeInvalid, "%q is no name of a note", parley.Cut(name, 80))
+	}
+	err = r.do(ctx, func(ctx context.Context) error {
+		out, err := line(r.git(ctx, "", nil, "rev-parse", "-q", "--verify", notes+name+"^{blob}"))
+		if exits(err, 1) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		version = out
+		body, err = r.git(ctx, "", nil, "cat-file", "blob", version)
+		return err
+	})
+	return body, version, said(err)
+}
+
+// SetNote keeps a text in the place of one with a version. CodeConflict: it has another by now.
+func (r *Repo) SetNote(ctx context.Context, name, version string, body []byte) error {
+	if !isName(name) {
+		return parley.Errorf(parley.CodeInvalid, "%q is no name of a note", parley.Cut(name, 80))
+	}
+	return said(r.do(ctx, func(ctx context.Context) error {
+		hash, err := line(r.git(ctx, "", body, "hash-object", "-w", "-t", "blob", "--stdin"))
+		if err != nil || hash == version {
+			return err
+		}
+		was := version
+		if was == "" {
+			was = strings.Repeat("0", len(hash))
+		}
+		if err := r.point("noted"); err != nil {
+			return err
+		}
+		if _, err := r.git(ctx, "", nil, "update-ref", notes+name, hash, was); err != nil {
+			return parley.Errorf(parley.CodeConflict, "somebody else has changed it at the same time: %w", err)
+		}
+		return nil
+	}))
+}
+
+// Stacks are the names of the branches that begin so, and their last commits.
+func (r *Repo) Stacks(ctx context.Context, prefix string) (tips map[string]string, err error) {
+	tips = map[string]string{}
+	err = r.do(ctx, func(ctx context.Context) error {
+		out, err := r.git(ctx, "", nil, "for-each-ref", "--format=%(objectname) %(refname)", heads+prefix)
+		if err != nil {
+			return err
+		}
+		for row := range strings.SplitSeq(string(out), "\n") {
+			hash, ref, ok := strings.Cut(row, " ")
+			if name, ours := strings.CutPrefix(ref, heads); ok && ours && isHash.MatchString(hash) {
+				tips[name] = hash
+			}
+		}
+		return nil
+	})
+	return tips, said(err)
+}
+
+// FileOf is a file as any commit of the repository has it. ok is false if it has no such file.
+func (r *Repo) FileOf(ctx context.Context, commit, name string, most int64) (body []byte, ok bool, err error) {
+	if !isHash.MatchString(commit) {
+		return nil, false, parley.Errorf(parley.CodeNotFound, "there is no such commit")
+	}
+	err = r.do(ctx, func(ctx context.Context) (err error) {
+		body, ok, err = Base{r: r, tip: commit, have: map[string]entry{}}.Read(ctx, name, nil, most)
+		return err
+	})
+	return body, ok, said(err)
+}
+
+// KeyedAll finds the commits of the branch since another commit with a trailer whose value begins so, by that value. The newest counts.
+func (r *Repo) KeyedAll(ctx context.Context, trailer, prefix, since string) (found map[string]Entry, err error) {
+	found = map[string]Entry{}
+	err = r.do(ctx, func(ctx context.Context) error {
+		branch, err := r.branch()
+		if err != nil {
+			return err
+		}
+		tip, err := r.tip(ctx, heads+branch)
+		if err != nil || tip == "" {
+			return err
+		}
+		args := []string{"log", "-z", "--format=%H %(trailers:key=" + trailer + ",valueonly,unfold)", "--fixed-strings", "--grep=" + trailer + ": " + prefix, tip}
+		if isHash.MatchString(since) {
+			if known, err := r.tip(ctx, since); err == nil && known != "" {
+				args = append(args, "^"+since)
+			}
+		}
+		out, err := r.git(ctx, "", nil, append(args, "--")...)
+		if err != nil {
+			return err
+		}
+		values := map[string]string{}
+		var hashes []string
+		for one := range strings.SplitSeq(string(out), "\x00") {
+			hash, rest, _ := strings.Cut(strings.TrimSpace(one), " ")
+			for value := range strings.SplitSeq(rest, "\n") {
+				if value = strings.TrimSpace(value); strings.HasPrefix(value, prefix) && isHash.MatchString(hash) {
+					values[hash] = value
+					hashes = append(hashes, hash)
+				}
+			}
+		}
+		list, err := r.entries(ctx, hashes)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if v := values[e.Hash]; found[v].Hash == "" {
+				found[v] = e
+			}
+		}
+		return nil
+	})
+	return found, said(err)
+}

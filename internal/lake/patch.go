@@ -1,0 +1,176 @@
+package lake
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/files"
+	"github.com/parley-server/parley/internal/gitrepo"
+)
+
+// Patch changes several entities in one commit, and only if each is exactly as its author knows it: what others have changed
+// meanwhile is never merged.
+type Patch struct {
+	Edits  []PatchEdit
+	Author Author
+	Reason string
+	Key    string // as for a [Change]
+}
+
+// PatchEdit is what a patch does to an entity.
+type PatchEdit struct {
+	Path string
+	// Versions are those that the entity may have.
+	Versions []string
+	// On is what the edit makes of the entity. An error ends the patch.
+	On func(body string) (now string, gone bool, err error)
+}
+
+// Applied is what a patch did.
+type Applied struct {
+	Commit   string
+	Versions map[string]string // of the entities that were changed; "" for those that were deleted
+	Repeated bool              // a patch with the key was applied before
+}
+
+// Changed is the cause of the CodeConflict of a patch whose entity is not as it has to be.
+type Changed struct{ Path, Why string }
+
+func (c *Changed) Error() string { return c.Path + " " + c.Why }
+
+func changed(path, why string) error {
+	c := &Changed{path, why}
+	return parley.Errorf(parley.CodeConflict, "%w", c)
+}
+
+// May says why an entity may not be changed as such, or nil.
+func May(path string) error { return mayBe(path) }
+
+// Apply applies a patch.
+func (l *Lake) Apply(ctx context.Context, p Patch) (a Applied, err error) {
+	for i, e := range p.Edits {
+		if p.Edits[i].Path, err = files.Clean(e.Path); err != nil {
+			return a, err
+		}
+		if err := mayBe(e.Path); err != nil {
+			return a, err
+		}
+	}
+	c := Change{Path: "x.md", Author: p.Author, Reason: p.Reason, Key: p.Key}
+	if err := c.check("delete"); err != nil {
+		return a, err
+	}
+	r, err := l.git(ctx, true)
+	if err != nil {
+		return a, err
+	}
+	var before *Applied
+	plan := func(ctx context.Context, b gitrepo.Base) (plan gitrepo.Plan, err error) {
+		a, before = Applied{Versions: map[string]string{}}, nil
+		if p.Key != "" {
+			k, err := b.Keyed(ctx, keyTrailer, p.Key)
+			if err != nil {
+				return plan, err
+			}
+			if k.Hash != "" {
+				before = &Applied{Commit: k.Hash, Versions: map[string]string{}, Repeated: true}
+				for _, f := range k.Files {
+					before.Versions[f.Path] = f.Blob
+				}
+				return plan, nil
+			}
+		}
+		now := map[string]*string{} // nil: deleted
+		for _, e := range p.Edits {
+			body, seen := now[e.Path]
+			if !seen {
+				s, err := l.working(ctx, b, e.Path)
+				switch {
+				case err != nil:
+					return plan, err
+				case !s.there:
+					return plan, changed(e.Path, "is not there any more")
+				case !slices.Contains(e.Versions, s.version()):
+					return plan, changed(e.Path, "was changed by somebody")
+				case !s.clean():
+					return plan, changed(e.Path, "has changes that are not committed")
+				}
+				text := string(s.work)
+				body = &text
+			}
+			if body == nil {
+				return plan, changed(e.Path, "is deleted by the same change")
+			}
+			text, gone, err := e.On(*body)
+			if err != nil {
+				return plan, err
+			}
+			if now[e.Path] = &text; gone {
+				now[e.Path] = nil
+			}
+		}
+		for _, e := range p.Edits {
+			text, ok := now[e.Path]
+			if _, done := a.Versions[e.Path]; done || !ok {
+				continue
+			}
+			if text == nil {
+				plan.Edits, a.Versions[e.Path] = append(plan.Edits, gitrepo.Edit{Path: e.Path, Gone: true}), ""
+				continue
+			}
+			if len(*text) > MaxEntity {
+				return plan, parley.Errorf(parley.CodeTooLarge, "%s would have more than %d KB", e.Path, MaxEntity>>10)
+			}
+			plan.Edits = append(plan.Edits, gitrepo.Edit{Path: e.Path, Body: []byte(*text)})
+			a.Versions[e.Path] = VersionOf([]byte(*text))
+		}
+		return plan, nil
+	}
+	made, err := r.Change(ctx, gitrepo.Change{Plan: plan, Author: c.Author, When: l.o.Now(), Message: func([]string) string {
+		if p.Key == "" {
+			return strings.TrimSpace(p.Reason)
+		}
+		return strings.TrimSpace(p.Reason) + "\n\n" + keyTrailer + ": " + p.Key
+	}})
+	if len(made.Files) > 0 {
+		if err := l.x.wrote(made.Files); err != nil {
+			l.o.Logger.Warn("the search index of a lake cannot be written", "err", err)
+		}
+	} else {
+		l.x.touch()
+	}
+	if blocked := gitrepo.Uncommitted(err); len(blocked) > 0 {
+		return a, changed(blocked[0], "has changes that are not committed")
+	}
+	if err != nil {
+		return a, err
+	}
+	if before != nil {
+		return *before, nil
+	}
+	a.Commit = made.Hash
+	return a, nil
+}
+
+// AppliedSince finds the patches whose keys begin so, in the commits since another one, by their keys.
+func (l *Lake) AppliedSince(ctx context.Context, prefix, since string) (map[string]Applied, error) {
+	r, err := l.git(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.KeyedAll(ctx, keyTrailer, prefix, since)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]Applied{}
+	for key, e := range all {
+		a := Applied{Commit: e.Hash, Versions: map[string]string{}, Repeated: true}
+		for _, f := range e.Files {
+			a.Versions[f.Path] = f.Blob
+		}
+		out[key] = a
+	}
+	return out, nil
+}
