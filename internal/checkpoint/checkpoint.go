@@ -282,15 +282,16 @@ func blob(body []byte) []byte {
 	return body
 }
 
-// End records that a call's change of a file was made, and that the session has seen the result.
+// End records that a call's change of a file was made, with what the file contains since, and that the
+// session has seen the result.
 func (s *Store) End(ctx context.Context, id parley.SessionID, r Record) error {
 	return s.with(ctx, func(c *sqlite.Conn) error {
 		dirs, err := json.Marshal(r.Dirs)
 		if err != nil {
 			return err
 		}
-		if err := sqlitex.Execute(c, `UPDATE change SET done = 1, dirs = ?4 WHERE n = (SELECT max(n) FROM change WHERE session = ?1 AND call = ?2 AND path = ?3)`,
-			&sqlitex.ExecOptions{Args: []any{string(id), string(r.Call), r.Path, string(dirs)}}); err != nil {
+		if err := sqlitex.Execute(c, `UPDATE change SET done = 1, dirs = ?4, after = ?5 WHERE n = (SELECT max(n) FROM change WHERE session = ?1 AND call = ?2 AND path = ?3)`,
+			&sqlitex.ExecOptions{Args: []any{string(id), string(r.Call), r.Path, string(dirs), string(r.After)}}); err != nil {
 			return err
 		}
 		return s.saw(c, id, r.Path, r.After)

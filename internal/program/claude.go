@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/runtime/claudecli"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/sim/anthropic"
+	workspacetools "github.com/parley-server/parley/internal/tool/workspace"
 )
 
 // claudeFolder is the folder in the data folder with the files of Claude CLIs.
@@ -27,6 +28,7 @@ func newClaude(p *plan, log *slog.Logger) *claudecli.Runtime {
 	return claudecli.New(p.models, claudecli.Options{
 		Find: func() (string, error) { return claudecli.Locate(whereIs(s)) }, Data: p.folder.Path(claudeFolder),
 		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Translate: translated, Logger: log,
+		Witness: workspacetools.NewWitness(p.checks.Load),
 	})
 }
 

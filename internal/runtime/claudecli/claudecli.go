@@ -54,7 +54,18 @@ type Options struct {
 	// Translate makes a handler for Anthropic's API from a model of another provider, for an agent.
 	// nil: only models that implement [seam.Passer] can be used.
 	Translate func(m seam.Model, agent string) http.Handler
-	Logger    *slog.Logger // nil: none
+	// Witness keeps what files contain before the CLI's tools change them. nil: nobody does.
+	Witness Witness
+	Logger  *slog.Logger // nil: none
+}
+
+// Witness sees the changes of files that the CLI's tools make. Paths are relative to dir, with slashes.
+type Witness interface {
+	// Before is called before a change. body is what the file will contain, or nil if that is not
+	// known. After an error the change is not made.
+	Before(ctx context.Context, id parley.SessionID, turn parley.TurnID, call parley.CallID, dir, path string, body []byte) error
+	// After is called when the call has ended. changed says whether the file is another now.
+	After(ctx context.Context, id parley.SessionID, call parley.CallID, dir string) (s parley.FileSaved, changed bool, err error)
 }
 
 // Runtime drives Claude CLIs.

@@ -80,6 +80,10 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 		u.mu.Unlock()
 		return t.recorded(u, d), nil
 	}
+	if why := t.witness(ctx, u, d.Call); why != "" {
+		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeError, Output: why})
+		return decision(false, why, nil), nil
+	}
 	t.begun(u, d)
 	input := json.RawMessage(nil)
 	if !sameJSON(d.Call.Input, c.Input.ToolInput) && !sameJSON(d.Call.Input, asked) {
@@ -140,6 +144,51 @@ func (t *turn) recorded(u *use, d seam.Decision) any {
 		text = "It failed: " + text
 	}
 	return decision(false, "[This call was made before the turn was interrupted, and is not made again.]\n"+text, nil)
+}
+
+// witness announces that a call changes a file of the workspace, and has its content kept. It says why
+// the call cannot be made.
+func (t *turn) witness(ctx context.Context, u *use, c parley.ToolCall) string {
+	n := nativeOf(u.name)
+	if !n.edits || t.rt.opt.Witness == nil {
+		return ""
+	}
+	path, ok := t.relative(n, c.Input)
+	if !ok {
+		return ""
+	}
+	err := t.h.Emit(ctx, t.event(u.agent, parley.FilesAnnounced{Call: u.call, Paths: []string{path}}))
+	if err == nil {
+		var body []byte
+		var in struct {
+			Content *string `json:"content"`
+		}
+		if u.name == "Write" && json.Unmarshal(c.Input, &in) == nil && in.Content != nil {
+			body = []byte(*in.Content)
+		}
+		err = t.rt.opt.Witness.Before(ctx, t.p.spec.session, t.h.Turn(), u.call, t.p.spec.dir, path, body)
+	}
+	if err != nil {
+		return "The call was not made: " + parley.Info(err).Message
+	}
+	return ""
+}
+
+// relative is the path in the workspace of the file that an input names.
+func (t *turn) relative(n *native, input json.RawMessage) (string, bool) {
+	var fields map[string]json.RawMessage
+	var name string
+	if json.Unmarshal(input, &fields) != nil || json.Unmarshal(fields[n.path], &name) != nil {
+		return "", false
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(t.p.spec.dir, name)
+	}
+	rel, err := filepath.Rel(reached(t.p.spec.dir), reached(name))
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
 }
 
 // begun notes that a call runs.
@@ -344,6 +393,15 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 		t.endAgent(now, u, r)
 	}
 	ctx = context.WithoutCancel(ctx)
+	if n := nativeOf(u.name); n != nil && n.edits && t.rt.opt.Witness != nil {
+		s, changed, err := t.rt.opt.Witness.After(ctx, t.p.spec.session, u.call, t.p.spec.dir)
+		if err != nil {
+			t.p.log().Warn("what a call has changed could not be recorded", "call", u.call, "err", err)
+		}
+		if changed {
+			r.Saved = []parley.FileSaved{s}
+		}
+	}
 	err := t.h.End(ctx, r)
 	if err == nil {
 		err = t.h.Hear(ctx, u.call)

@@ -378,13 +378,28 @@ func rewound(t *testing.T, c CLI) {
 	defer r.Stop()
 	s := r.Session()
 	r.say(t, s, Step{Text: "The password is swordfish."})
-	second := r.Send(s.ID, Script(Step{Text: "The user name is trout."}))
+	r.say(t, s, Step{Use: []Use{write(r, "a.txt", "one")}}, Step{Text: "Done."})
+	second := r.Send(s.ID, Script(Step{Text: "The user name is trout."}, Step{Text: "Unsaid."}))
 	r.Await(second.ID)
+	third := r.Send(s.ID, Script(Step{Use: []Use{
+		{"Edit", map[string]any{"file_path": filepath.Join(r.Work, "a.txt"), "old_string": "one", "new_string": "two"}}, write(r, "b.txt", "new"),
+	}}, Step{Text: "Done."}))
+	r.Await(third.ID)
+	if got := r.File("a.txt") + " " + r.File("b.txt"); got != "two new" {
+		t.Errorf("%q\n%s", got, Told(r.Log(s.ID)))
+	}
 	if _, err := r.Engine.Rewind(ctx, enginetest.User, s.ID, parley.RewindSession{Turn: second.ID}); err != nil {
 		t.Fatal(err)
 	}
+	within(t, "the files are restored", func() bool {
+		st, err := r.Engine.State(ctx, enginetest.User, s.ID)
+		return err == nil && st.Rewinding == nil
+	})
 	if got := r.say(t, s, Step{Text: sees}); !strings.Contains(got, "swordfish") || strings.Contains(got, "trout") {
 		t.Errorf("%q", got)
+	}
+	if got := r.File("a.txt") + ", " + r.File("b.txt"); got != "one, no file" {
+		t.Errorf("%q\n%s", got, Told(r.Log(s.ID)))
 	}
 	r.check(t, s)
 }

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/checkpoint"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/runtime/claudecli"
@@ -28,6 +30,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/anthropic"
 	"github.com/parley-server/parley/internal/tool/ask"
 	"github.com/parley-server/parley/internal/tool/plan"
+	tools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 	"github.com/parley-server/parley/internal/workspace"
 )
@@ -151,8 +154,8 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		}}},
 	}
 	o := claudecli.Options{Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
-	tools := &counter{}
-	box, err := toolbox.New([]seam.Toolset{tools, ask.New(), plan.New()}, toolbox.Options{})
+	own := &counter{}
+	box, err := toolbox.New([]seam.Toolset{own, ask.New(), plan.New()}, toolbox.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,12 +164,16 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 	if err != nil {
 		t.Fatal(err)
 	}
+	checks := checkpoint.New(checkpoint.Options{Data: datafolder.New(dir, func() error { return nil })})
+	t.Cleanup(func() { _ = checks.Close() })
+	o.Witness = tools.NewWitness(func() *checkpoint.Store { return checks })
 	m := &model{failed: map[string]bool{}}
 	var all []func(*engine.Options)
 	all = append(all, func(e *engine.Options) {
 		for _, f := range change {
 			f(&app, &o, e)
 		}
+		e.Files = tools.NewRestorer(checks, nil)
 		r.Runtime = claudecli.New(enginetest.Models{F: m.next}, o)
 		e.Runtimes["claude"] = r.Runtime
 		e.Apps, e.Tools = nil, nil
