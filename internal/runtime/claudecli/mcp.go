@@ -81,6 +81,9 @@ func (t *turn) ours(ctx context.Context, useID string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.syncMode(ctx, t.h.State()); err != nil { // the call may have changed it
+		return nil, err
+	}
 	content := []any{map[string]string{"type": "text", "text": r.Output}}
 	if now := t.h.State().Turn; now != nil && now.Tool(u.call) != nil {
 		r.Images = now.Tool(u.call).Images

@@ -140,6 +140,7 @@ func kitOf(app *parley.App, entry string, noTools bool) kit {
 	for _, d := range app.Tools {
 		switch n := nativeOf(d.Name); {
 		case !used[d.Name]:
+		case d.Name == "BashOutput": // the CLI's model reads a file for that
 		case n != nil && n.cli != "":
 			k.cli = append(k.cli, n.cli)
 		case n != nil, slices.Contains(asking, d.Name):
