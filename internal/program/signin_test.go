@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/auth"
+	"github.com/parley-server/parley/internal/config"
 )
 
 // read decodes the body of a response.
@@ -145,5 +146,47 @@ func TestSignIn_ends_what_is_open(t *testing.T) {
 	}
 	if !strings.Contains(said, "you were signed out") {
 		t.Errorf("the WebSocket says %q", said)
+	}
+}
+
+// TestSignIn_ended_while_a_turn_streams: when a sign-in is ended on the page of the account, the answers that it has under
+// way come no further, on the native wire and on an app's own. Their turns go on.
+func TestSignIn_ended_while_a_turn_streams(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, func(s *config.Settings) { s.Scripted.Pace = parley.Duration(200 * time.Millisecond) })
+	b, phone := s.signIn("ana"), s.signIn("ana")
+	made := read[parley.SessionInfo](t, b.own("POST", "/v1/sessions", `{"app":"chaos"}`))
+	streams := map[string]*http.Response{
+		"the session's stream":   b.own("GET", "/v1/sessions/"+string(made.ID)+"/events?format=sse", ""),
+		"the stream of all":      b.own("GET", "/v1/stream?sessions="+string(made.ID), ""),
+		"the seed's wire":        b.own("POST", "/chat", `{"session_id":"mine","message":"What was decided last?"}`),
+		"the stream of one turn": b.own("POST", "/v1/sessions/"+string(made.ID)+"/turns/stream", `{"message":"What was decided last?"}`),
+	}
+	rest := map[string]*bufio.Reader{}
+	for name, resp := range streams {
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s", name, resp.Status)
+		}
+		rest[name] = bufio.NewReader(resp.Body)
+		if line, err := rest[name].ReadString('\n'); err != nil {
+			t.Fatalf("%s: %q, %v", name, line, err)
+		}
+	}
+	me := read[auth.Me](t, b.own("GET", "/v1/me", "")).SignIn
+	if resp := phone.own("DELETE", "/v1/me/signins/"+me, ""); resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("ending it: %s", resp.Status)
+	}
+	for name, r := range rest {
+		raw, err := io.ReadAll(r)
+		if err != nil || !strings.Contains(string(raw), "signed out") {
+			t.Errorf("%s ends with %.300q, %v", name, raw, err)
+		}
+	}
+	turns := read[struct{ Turns []parley.TurnInfo }](t, phone.own("GET", "/v1/sessions/"+string(made.ID)+"/turns", ""))
+	if len(turns.Turns) != 1 || turns.Turns[0].Status.Ended() {
+		t.Fatalf("the turn is %+v", turns)
+	}
+	if resp := phone.own("POST", "/v1/turns/"+string(turns.Turns[0].ID)+"/cancel", "{}"); resp.StatusCode != http.StatusOK {
+		t.Errorf("her other browser: %s", resp.Status)
 	}
 }

@@ -4,11 +4,13 @@ package program
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 	"github.com/parley-server/parley/internal/store/sqlite"
@@ -35,7 +37,7 @@ func TestStoreCopy_killed(t *testing.T) {
 	dsn := pgtest.Start(t)
 	from := "sqlite://" + p.data
 
-	// kill runs the command until it has written n lines, and kills it. It reports whether the
+	// kill runs the command until it has written n lines, and kills it a random moment later. It reports whether the
 	// command lived for that long.
 	kill := func(n int) bool {
 		cmd := p.command("store", "copy", from, dsn)
@@ -52,6 +54,7 @@ func TestStoreCopy_killed(t *testing.T) {
 				break
 			}
 		}
+		<-time.After(rand.N(20 * time.Millisecond)) // a process has a time of its own
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		return cmd.Wait() != nil && !cmd.ProcessState.Exited()
 	}

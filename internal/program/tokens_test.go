@@ -20,17 +20,17 @@ type signed struct {
 // audience is that of its tokens.
 const audience = "parley"
 
-func newSigned(t *testing.T) *signed {
+func newSigned(t *testing.T, change ...func(*config.Settings)) *signed {
 	t.Helper()
 	as := oidc.New(oidc.User{ID: "ana", Name: "Ana", Email: "ana@example.com", Org: "north", Orgs: []string{"north", "south"}}, oidc.User{ID: "bea", Name: "Bea"})
 	provider := as.Start()
 	t.Cleanup(provider.Close)
-	k := newKeyed(t, func(s *config.Settings) {
+	k := newKeyed(t, append(change, func(s *config.Settings) {
 		s.Auth.Issuers = map[string]config.Issuer{"acme": {
 			Issuer: as.URL, Claims: "oidc", Audience: []string{audience}, Org: "org_id", Orgs: "orgs",
 			Login: config.IssuerLogin{ClientID: "parley-page", ClientSecret: "client-secret-of-parley", Title: "Acme", EndSession: true},
 		}}
-	})
+	})...)
 	as.Register(oidc.Client{ID: "parley-page", Secret: "client-secret-of-parley", Redirects: []string{k.url + "/v1/signin/acme/callback"}, After: []string{k.url + "/"}})
 	as.Register(oidc.Client{ID: "other", Redirects: []string{"https://other.example.com/"}})
 	return &signed{k, as}

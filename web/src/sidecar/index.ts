@@ -2,6 +2,7 @@
 
 import type * as Public from "../../public/sidecar.d.ts";
 import { perFrame } from "../session/session.ts";
+import { drawOwn, own } from "./own.ts";
 import { optionsOf } from "./settings.ts";
 import { Sidecar } from "./sidecar.ts";
 
@@ -29,9 +30,12 @@ function start(): void {
     return;
   }
   const tag = ownTag();
+  // As they are now: what wraps them later, such as a script that measures the page, sees no token.
+  const { WebSocket: Socket, fetch: load } = window;
+  drawOwn();
   const sidecar = new Sidecar({
-    open: (url) => new WebSocket(url),
-    fetch: (input, init) => fetch(input, init),
+    open: (url) => new Socket(url),
+    fetch: (input, init) => load.call(window, input, own<RequestInit>(init)),
     shelf: shelf(),
     now: () => Date.now(),
     random: Math.random,
@@ -42,7 +46,7 @@ function start(): void {
   window.ParleySidecar = sidecar;
   const options: Public.Options = tag ? optionsOf(tag) : {};
   const ready = () => {
-    if (tag && !("manual" in tag.dataset)) sidecar.mount(options);
+    if (tag && !Object.hasOwn(tag.dataset, "manual")) sidecar.mount(options);
     else sidecar.configure(options);
     if (Array.isArray(before)) for (const f of before as unknown[]) if (typeof f === "function") (f as (s: Public.Sidecar) => void)(sidecar);
     window.dispatchEvent(new CustomEvent("parley-sidecar", { detail: sidecar }));

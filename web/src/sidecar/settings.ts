@@ -1,6 +1,7 @@
 // What the host page says about its panel: on the script tag, or in JavaScript.
 
 import type { Options } from "../../public/sidecar.d.ts";
+import { own } from "./own.ts";
 
 export interface Addresses {
   /** Ends with a slash; conversations are at api/chat/conversations below it. */
@@ -36,7 +37,7 @@ const oneOf = <T extends string>(value: string | undefined, list: readonly T[]):
 
 /** The settings on a script tag. */
 export function optionsOf(tag: { readonly dataset: Readonly<Record<string, string | undefined>> }): Options {
-  const d = tag.dataset;
+  const d = own<Record<string, string | undefined>>(tag.dataset);
   const theme = oneOf(d["theme"], ["light", "dark", "auto"] as const);
   const side = oneOf(d["side"], ["start", "end"] as const);
   const suggestions = d["suggestions"]?.split("|").map((s) => s.trim()).filter((s) => s !== "");

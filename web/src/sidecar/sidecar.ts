@@ -2,6 +2,7 @@
 
 import type * as Public from "../../public/sidecar.d.ts";
 import { Chat, type Env, type Happening } from "./chat.ts";
+import { own } from "./own.ts";
 import { Panel } from "./panel.ts";
 import { addressesOf, type Addresses } from "./settings.ts";
 import { Tokens } from "./token.ts";
@@ -18,7 +19,7 @@ export interface World extends Env {
 export class Sidecar implements Public.Sidecar {
   readonly version = "1";
   readonly #world: World;
-  #options: Public.Options = {};
+  #options: Public.Options = own<Public.Options>();
   #addresses: Addresses | undefined;
   readonly #tokens: Tokens;
   #context: { label: string; text: string } | undefined;
@@ -65,9 +66,10 @@ export class Sidecar implements Public.Sidecar {
     this.#panel = undefined;
   }
 
-  configure(options: Public.Options): void {
+  configure(given: Public.Options): void {
     const before = this.#options;
-    const next = { ...before, ...options };
+    const options = own<Public.Options>(given);
+    const next = own<Public.Options>(before, options);
     this.#addresses = addressesOf(next, this.#world.script, this.#world.page());
     this.#options = next;
     if (options.getToken !== undefined) this.#tokens.from(options.getToken);

@@ -1,6 +1,8 @@
 // The WebSocket of the chat: one JSON object a frame. A socket is opened when there is something to say, because the
 // server closes one on which nobody has said anything.
 
+import { own } from "./own.ts";
+
 export type Outgoing =
   | { type: "chat"; message: string; token: string; orgId?: string; apiBaseUrl?: string; sessionId?: string; live: true }
   | { type: "reset"; sessionId: string };
@@ -137,6 +139,7 @@ export function frameOf(data: unknown): Incoming | undefined {
     return undefined;
   }
   if (typeof f !== "object" || f === null) return undefined;
+  f = own<Record<string, unknown>>(f);
   const text = (name: string): string => (typeof f[name] === "string" ? f[name] : "");
   switch (f["type"]) {
     case "session.id":
