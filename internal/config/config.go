@@ -315,6 +315,9 @@ type Claude struct {
 	Idle parley.Duration `yaml:"idle"`
 	// Wait is how long a turn waits when all processes are busy. Default 1m.
 	Wait parley.Duration `yaml:"wait"`
+	// Shell is whose Bash the CLI's model uses: app, that of the app, which is confined; or cli,
+	// the CLI's own, which has the rights of the server. Default app.
+	Shell string `yaml:"shell"`
 	// Memory is how much memory each process, and each program that it starts, may allocate.
 	// Default 4GiB; 0 is no limit.
 	Memory Size `yaml:"memory"`
@@ -414,7 +417,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Scripted:  Scripted{Pace: 25e6},
 		Auth:      Auth{Supervisor: "172.30.32.2"},
 		Schedules: Schedules{PerUser: 50, Shortest: 300e9},
-		Claude:    Claude{Processes: 8, Idle: 300e9, Wait: 60e9, Memory: 4 << 30},
+		Claude:    Claude{Shell: "app", Processes: 8, Idle: 300e9, Wait: 60e9, Memory: 4 << 30},
 		env:       env,
 	}
 }

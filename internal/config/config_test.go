@@ -48,7 +48,7 @@ func TestNothingSetIsEnough(t *testing.T) {
 		Limits:    config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: parley.Duration(5 * time.Minute)},
 		Scripted:  config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
 		Schedules: config.Schedules{PerUser: 50, Shortest: parley.Duration(5 * time.Minute)},
-		Claude:    config.Claude{Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
+		Claude:    config.Claude{Shell: "app", Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
 		Auth:      config.Auth{Supervisor: "172.30.32.2"},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" || err != nil {
@@ -90,7 +90,7 @@ app:
 		},
 		MCP:       config.MCP{Underscores: true, Approvals: true},
 		Schedules: config.Schedules{PerUser: 50, Shortest: parley.Duration(5 * time.Minute)},
-		Claude:    config.Claude{Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
+		Claude:    config.Claude{Shell: "app", Processes: 8, Idle: parley.Duration(5 * time.Minute), Wait: parley.Duration(time.Minute), Memory: 4 << 30},
 		Events:    config.Events{PartialEvery: parley.Duration(50 * time.Millisecond)},
 		Auth:      config.Auth{Supervisor: "172.30.32.2"},
 		App:       map[string]config.AppSettings{"chaos": {Data: "/home/ana/x", Model: "a/b"}},

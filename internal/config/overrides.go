@@ -84,6 +84,10 @@ func (o *overrides) check() {
 	}
 	o.oneOf("log.level", s.Log.Level, "debug", "info", "warn", "error")
 	o.oneOf("log.format", s.Log.Format, "text", "json")
+	o.oneOf("claude.shell", s.Claude.Shell, "app", "cli")
+	if s.Claude.Processes < 1 || s.Claude.Idle <= 0 || s.Claude.Wait <= 0 {
+		o.bad("claude", "processes, idle and wait have to be more than 0")
+	}
 	o.pages()
 	for i, origin := range s.CORSOrigins {
 		u, err := url.Parse(origin)

@@ -27,7 +27,7 @@ func newClaude(p *plan, log *slog.Logger) *claudecli.Runtime {
 	s := p.settings.Claude
 	return claudecli.New(p.models, claudecli.Options{
 		Find: func() (string, error) { return claudecli.Locate(whereIs(s)) }, Data: p.folder.Path(claudeFolder),
-		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Translate: translated, Logger: log,
+		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Shell: s.Shell == "cli", Translate: translated, Logger: log,
 		Witness: workspacetools.NewWitness(p.checks.Load),
 	})
 }

@@ -54,6 +54,9 @@ type Options struct {
 	// Translate makes a handler for Anthropic's API from a model of another provider, for an agent.
 	// nil: only models that implement [seam.Passer] can be used.
 	Translate func(m seam.Model, agent string) http.Handler
+	// Shell has the CLI's model use the CLI's own Bash. It runs with the rights of this process. Else
+	// an app's Bash is Parley's, which is confined.
+	Shell bool
 	// Witness keeps what files contain before the CLI's tools change them. nil: nobody does.
 	Witness Witness
 	Logger  *slog.Logger // nil: none

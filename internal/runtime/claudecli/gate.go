@@ -56,7 +56,7 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 		return decision(false, parley.Info(err).Message, nil), nil
 	}
 	name := logged(c.Input.Tool)
-	if nativeOf(name) == nil {
+	if nativeIn(t.app, name) == nil {
 		return decision(true, "", nil), nil // a call of ours is journaled when it is made
 	}
 	if why := t.elsewhere(c.Input.Tool, c.Input.ToolInput); why != "" {
@@ -118,7 +118,7 @@ func (t *turn) begin(ctx context.Context, call parley.CallID) (seam.Decision, er
 // recorded answers for a call that is not to be run. What was made earlier in the turn, before it was
 // interrupted, is told to the model: the CLI goes through the turn again.
 func (t *turn) recorded(u *use, d seam.Decision) any {
-	n := nativeOf(u.name)
+	n := nativeIn(t.app, u.name)
 	r := d.Result
 	c := (*parley.Tool)(nil)
 	if now := t.h.State().Turn; now != nil {
@@ -149,7 +149,7 @@ func (t *turn) recorded(u *use, d seam.Decision) any {
 // witness announces that a call changes a file of the workspace, and has its content kept. It says why
 // the call cannot be made.
 func (t *turn) witness(ctx context.Context, u *use, c parley.ToolCall) string {
-	n := nativeOf(u.name)
+	n := nativeIn(t.app, u.name)
 	if !n.edits || t.rt.opt.Witness == nil {
 		return ""
 	}
@@ -237,7 +237,7 @@ func (t *turn) tooMany(call parley.CallID) string {
 // workspace. The CLI's own files of the session, such as its plans and what its background commands
 // have printed, may be read, and plans written.
 func (t *turn) elsewhere(tool string, input json.RawMessage) string {
-	n := nativeOf(logged(tool))
+	n := nativeIn(t.app, logged(tool))
 	if n == nil || n.path == "" {
 		return ""
 	}
@@ -287,7 +287,7 @@ func (t *turn) permit(ctx context.Context, c control) (any, error) {
 		return deny(parley.Info(err).Message), nil
 	}
 	if !slices.Contains(asking, c.Tool) {
-		if u.mu.Lock(); u.allowed || nativeOf(u.name) == nil {
+		if u.mu.Lock(); u.allowed || nativeIn(t.app, u.name) == nil {
 			u.mu.Unlock()
 			return map[string]any{"behavior": "allow", "updatedInput": c.RawInput}, nil
 		}
@@ -377,7 +377,7 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 		u.ended = true
 		return
 	}
-	if nativeOf(u.name) == nil && c.Status != parley.ToolIsRequested {
+	if nativeIn(t.app, u.name) == nil && c.Status != parley.ToolIsRequested {
 		return // a call of ours ends by itself
 	}
 	u.ended = true
@@ -386,14 +386,14 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 		late.Stop()
 	}
 	t.mu.Unlock()
-	if t.ctx.Err() != nil && u.name == "Bash" && r.Outcome != parley.OutcomeOK && u.allowed {
+	if t.ctx.Err() != nil && u.name == "Bash" && nativeIn(t.app, u.name) != nil && r.Outcome != parley.OutcomeOK && u.allowed {
 		r.Outcome = parley.OutcomeUnknown // it was cut off
 	}
 	if u.name == "Task" {
 		t.endAgent(now, u, r)
 	}
 	ctx = context.WithoutCancel(ctx)
-	if n := nativeOf(u.name); n != nil && n.edits && t.rt.opt.Witness != nil {
+	if n := nativeIn(t.app, u.name); n != nil && n.edits && t.rt.opt.Witness != nil {
 		s, changed, err := t.rt.opt.Witness.After(ctx, t.p.spec.session, u.call, t.p.spec.dir)
 		if err != nil {
 			t.p.log().Warn("what a call has changed could not be recorded", "call", u.call, "err", err)

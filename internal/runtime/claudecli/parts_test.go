@@ -211,3 +211,39 @@ func TestDrop(t *testing.T) {
 		t.Error(list, err, there)
 	}
 }
+
+// TestKit: which tools are the CLI's, and which are ours. A confined Bash stays one.
+func TestKit(t *testing.T) {
+	t.Parallel()
+	app := parley.App{Entry: "main", Agents: map[string]parley.AgentDef{"main": {Name: "main", Tools: []string{
+		"Read", "Write", "Bash", "BashOutput", "KillShell", "Task", "AskUserQuestion", "lake_read", "mcp__linkedin__post",
+	}}, "reader": {Name: "reader", AsTool: true, Tools: []string{"lake_read", "Read", "Glob"}}}}
+	for _, name := range []string{"Read", "Write", "Bash", "BashOutput", "KillShell", "AskUserQuestion", "lake_read", "mcp__linkedin__post", "Glob", "unused"} {
+		app.Tools = append(app.Tools, parley.ToolDecl{Name: name})
+	}
+	app.Tools = append(app.Tools, parley.ToolDecl{Name: "Task", Run: parley.RunRuntime})
+	for shell, want := range map[bool]string{
+		false: "cli: AskUserQuestion Read Task Write; linkedin: mcp__linkedin__post; parley: Bash BashOutput KillShell lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
+		true:  "cli: AskUserQuestion Bash Read Task TaskStop Write; linkedin: mcp__linkedin__post; parley: lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
+	} {
+		rt := New(nil, Options{Shell: shell})
+		own := rt.Equip(&app)
+		k := kitOf(own, "main", false)
+		got := "cli: " + strings.Join(k.cli, " ")
+		for _, server := range k.servers {
+			got += "; " + server + ":"
+			for _, d := range k.ours[server] {
+				got += " " + d.Name
+			}
+		}
+		if got += "; reader: " + strings.Join(k.agents["reader"].Tools, " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if app.Tools[0].Run != "" || len(app.Agents) != 2 {
+			t.Error("the app itself was changed")
+		}
+		if none := kitOf(own, "main", true); len(none.cli)+len(none.servers) > 0 {
+			t.Errorf("%+v", none)
+		}
+	}
+}

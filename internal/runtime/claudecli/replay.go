@@ -61,7 +61,7 @@ func (t *turn) write(w http.ResponseWriter, it parley.Item, stream bool) {
 			}
 		case parley.PartToolCall:
 			stop = "tool_use"
-			content = append(content, map[string]any{"type": "tool_use", "id": p.ProviderID, "name": apiName(p.Name), "input": p.Input})
+			content = append(content, map[string]any{"type": "tool_use", "id": p.ProviderID, "name": apiName(t.app, p.Name), "input": p.Input})
 		}
 	}
 	if content == nil {
@@ -135,9 +135,9 @@ func split(b any) (start any, deltas []any) {
 }
 
 // apiName is the name of a tool of the log in the calls of the CLI's model.
-func apiName(name string) string {
-	if n := nativeOf(name); n != nil && n.api != "" {
+func apiName(app *parley.App, name string) string {
+	if n := nativeIn(app, name); n != nil && n.api != "" {
 		return n.api
 	}
-	return cliName(name)
+	return cliName(app, name)
 }

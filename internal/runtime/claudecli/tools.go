@@ -20,6 +20,7 @@ type native struct {
 	path    string // see parley.ToolDecl
 	subject string
 	edits   bool
+	shell   bool
 	timeout time.Duration // from its start, for calls with effects
 }
 
@@ -35,8 +36,8 @@ var natives = []native{
 	{name: "Write", path: "file_path", effect: parley.EffectWrite, edits: true, timeout: time.Minute},
 	{name: "Edit", path: "file_path", effect: parley.EffectWrite, edits: true, timeout: time.Minute},
 	{name: "NotebookEdit", path: "notebook_path", effect: parley.EffectWrite, edits: true, timeout: time.Minute},
-	{name: "Bash", subject: "{command}", effect: parley.EffectWrite, timeout: longestShell},
-	{name: "KillShell", cli: "TaskStop", api: "TaskStop", effect: parley.EffectWrite, timeout: time.Minute},
+	{name: "Bash", shell: true, subject: "{command}", effect: parley.EffectWrite, timeout: longestShell},
+	{name: "KillShell", shell: true, cli: "TaskStop", api: "TaskStop", effect: parley.EffectWrite, timeout: time.Minute},
 	{name: "Task", api: "Agent", effect: parley.EffectRead},
 	{name: "Skill", subject: "{skill}", effect: parley.EffectRead},
 }
@@ -52,6 +53,15 @@ func nativeOf(name string) *native {
 		return &natives[i]
 	}
 	return nil
+}
+
+// nativeIn is the CLI's tool of that name, if the app as [Runtime.Equip] returns it has it.
+func nativeIn(app *parley.App, name string) *native {
+	n := nativeOf(name)
+	if n == nil || !slices.ContainsFunc(app.Tools, func(d parley.ToolDecl) bool { return d.Name == name && d.Run == parley.RunRuntime }) {
+		return nil
+	}
+	return n
 }
 
 // ourPrefix begins the names of the tools that the CLI gets from us.
@@ -92,7 +102,7 @@ func (rt *Runtime) Equip(app *parley.App) *parley.App {
 	out := *app
 	out.Tools = slices.Clone(app.Tools)
 	for i, d := range out.Tools {
-		if n := nativeOf(d.Name); n != nil {
+		if n := nativeOf(d.Name); n != nil && (!n.shell || rt.opt.Shell) {
 			own := n.decl()
 			own.Description, own.Rule = d.Description, d.Rule
 			out.Tools[i] = own
@@ -138,9 +148,9 @@ func kitOf(app *parley.App, entry string, noTools bool) kit {
 		}
 	}
 	for _, d := range app.Tools {
-		switch n := nativeOf(d.Name); {
+		switch n := nativeIn(app, d.Name); {
 		case !used[d.Name]:
-		case d.Name == "BashOutput": // the CLI's model reads a file for that
+		case d.Name == "BashOutput" && nativeIn(app, "Bash") != nil: // the CLI's model reads a file for that
 		case n != nil && n.cli != "":
 			k.cli = append(k.cli, n.cli)
 		case n != nil, slices.Contains(asking, d.Name):
@@ -179,8 +189,8 @@ func splitMCP(name string) (server, tool string, ok bool) {
 }
 
 // cliName is the name under which the CLI has a tool of the log.
-func cliName(name string) string {
-	if n := nativeOf(name); n != nil {
+func cliName(app *parley.App, name string) string {
+	if n := nativeIn(app, name); n != nil {
 		if n.cli != "" {
 			return n.cli
 		}
@@ -192,9 +202,9 @@ func cliName(name string) string {
 	return ourPrefix + name
 }
 
-func cliNames(_ *parley.App, names []string) (list []string) {
+func cliNames(app *parley.App, names []string) (list []string) {
 	for _, n := range names {
-		list = append(list, cliName(n))
+		list = append(list, cliName(app, n))
 	}
 	return list
 }

@@ -363,7 +363,7 @@ func (t *turn) writing() bool {
 		return false
 	}
 	for _, c := range now.Tools.Open() {
-		if n := nativeOf(c.Name); c.Status == parley.ToolIsStarted && n != nil && n.edits {
+		if n := nativeIn(t.app, c.Name); c.Status == parley.ToolIsStarted && n != nil && n.edits {
 			return true
 		}
 	}

@@ -153,7 +153,7 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 			"Read", "Write", "Edit", "Bash", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count",
 		}}},
 	}
-	o := claudecli.Options{Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
+	o := claudecli.Options{Shell: true, Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
 	own := &counter{}
 	box, err := toolbox.New([]seam.Toolset{own, ask.New(), plan.New()}, toolbox.Options{})
 	if err != nil {
