@@ -1,6 +1,7 @@
 package gitrepo_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -194,6 +195,22 @@ func TestHostile(t *testing.T) {
 				t.Log(err)
 			}
 			for what, do := range map[string]func() error{
+				"change": func() error {
+					_, err := h.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Message: func([]string) string { return "change" }, Plan: func(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err error) {
+						body, _, err := b.Read(ctx, "petra/p.md", nil, 1<<20)
+						p.Edits = []gitrepo.Edit{{Path: "petra/p.md", Body: append(body, "more\n"...)}, {Path: "petra/new.md", Body: []byte("new\n")}}
+						return p, err
+					}})
+					return err
+				},
+				"since": func() error {
+					list, _, _, err := h.repo.Since(t.Context(), "", 10)
+					if err == nil && len(list) > 0 {
+						_, err = h.repo.Contents(t.Context(), list[len(list)-1].Hash, 10, 1<<20)
+					}
+					return err
+				},
+				"keyed":    func() error { _, err := h.repo.Keyed(t.Context(), "Parley-Turn", "ours"); return err },
 				"pull":     func() error { _, err := h.repo.Pull(t.Context()); return err },
 				"push":     func() error { _, err := h.repo.Push(t.Context()); return err },
 				"state":    func() error { _, err := h.repo.State(t.Context()); return err },

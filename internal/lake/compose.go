@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/wiki"
 )
 
@@ -77,9 +77,9 @@ func SetFront(body string, values map[string]json.RawMessage) (string, error) {
 }
 
 var (
-	frontName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,59}$`)
-	plainText = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._/@+()-]*$`)
-	aDay      = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
+	frontName = pattern.New(`^[A-Za-z_][A-Za-z0-9_-]{0,59}$`)
+	plainText = pattern.New(`^[\p{L}\p{N}][\p{L}\p{N} ._/@+()-]*$`)
+	aDay      = pattern.New(`^\d{4}-\d\d-\d\d$`)
 )
 
 // written is a value as people write it in YAML, on one line.
@@ -115,7 +115,7 @@ func written(raw json.RawMessage, depth int) (string, error) {
 	return string(raw), nil
 }
 
-var aHeading = regexp.MustCompile(`^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?\n?$`)
+var aHeading = pattern.New(`^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?\n?$`)
 
 // AddItem adds an item to the list below a heading of an entity. A heading that is missing is added at the end.
 func AddItem(body, heading, item string) string {
@@ -187,7 +187,7 @@ func (l *Lake) LinkTo(ctx context.Context, from, to, text string) (link string, 
 	}
 	err = l.x.with(ctx, func(c *sqlite.Conn) error {
 		a := alikes{c, map[string][]string{}}
-		for _, name := range []string{path.Base(bare), bare} {
+		for _, name := range []string{path.Base(bare), bare, "/" + bare} {
 			is, err := a.resolve(from, wiki.Link{Wiki: true, To: name})
 			if err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/wiki"
 )
 
@@ -93,11 +93,19 @@ func (p *parsed) fault(line int, rule, format string, args ...any) {
 	}
 }
 
-var fence = regexp.MustCompile(`^\x{feff}?---[ \t]*\r?\n`)
+var fence = pattern.New(`^\x{feff}?---[ \t]*\r?\n`)
+
+// first is the whole of a match, or nil.
+func first(m [][]byte) []byte {
+	if m == nil {
+		return nil
+	}
+	return m[0]
+}
 
 // splitFront splits a file. front is nil if there is none; rest is nil if it has no end. line is that of the first of rest.
 func splitFront(body []byte) (front, rest []byte, line int) {
-	begin := fence.Find(body)
+	begin := first(fence.FindSubmatch(body))
 	if begin == nil {
 		return nil, body, 1
 	}
@@ -157,7 +165,7 @@ func (p *parsed) front(raw []byte) (titled bool) {
 	return titled
 }
 
-var positionOf = regexp.MustCompile(`L(\d+)\.C\d+: (.*)$`)
+var positionOf = pattern.New(`L(\d+)\.C\d+: (.*)$`)
 
 // yamlError is where and what an error of the parser is about. The front matter begins on the second line of the file.
 func yamlError(err error) (line int, says string) {

@@ -206,7 +206,7 @@ func (r rewriter) wiki(now, want, raw string, l wiki.Link) string {
 	}
 	bare := strings.TrimSuffix(want, path.Ext(want))
 	space := raw[:len(raw)-len(strings.TrimLeft(raw, " "))]
-	for _, name := range []string{path.Base(bare) + ending, bare + ending} {
+	for _, name := range []string{path.Base(bare) + ending, bare + ending, "/" + bare + ending} {
 		if strings.Contains(l.To, "/") && !strings.Contains(name, "/") {
 			continue // it was written with its folder
 		}

@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/files"
-	"github.com/parley-server/parley/internal/pattern"
+	"github.com/parley-server/parley/internal/wiki"
 )
 
 // What is looked through for the links to a file. Beyond these limits the answer is partial.
@@ -43,7 +39,7 @@ func (f *Files) Backlinks(ctx context.Context, at At, name string) (parley.Backl
 	if err != nil {
 		return b, err
 	}
-	k := linker{target: target.Path, name: bare(plain(path.Base(target.Path)))}
+	k := linker{target: target.Path, name: wiki.Key(target.Path)}
 	k.run = longestRun(k.name)
 	limited, stop := context.WithTimeout(ctx, linksWithin)
 	defer stop()
@@ -56,7 +52,7 @@ func (f *Files) Backlinks(ctx context.Context, at At, name string) (parley.Backl
 	}
 	b.Partial = k.partial || err != nil
 	for _, l := range k.lines {
-		if !slices.ContainsFunc(l.to, func(to link) bool { return k.leads(l.Path, to) }) {
+		if !slices.ContainsFunc(l.to, func(to wiki.Link) bool { return wiki.Resolve(l.Path, to, k.alike) == k.target }) {
 			continue
 		}
 		if len(b.Links) == maxLinks {
@@ -82,22 +78,15 @@ type linker struct {
 
 type linkLine struct {
 	parley.Backlink
-	to []link
-}
-
-// link is where a link leads, as it is written.
-type link struct {
-	wiki bool
-	to   string
+	to []wiki.Link
 }
 
 // file looks at one file of the workspace.
 func (k *linker) file(e files.Entry) error {
-	base := plain(path.Base(e.Path))
-	if bare(base) == k.name {
+	if wiki.Key(e.Path) == k.name {
 		k.alike = append(k.alike, e.Path)
 	}
-	if e.Path == k.target || bare(base) == base || k.bytes >= maxLinkBytes || len(k.lines) >= maxLinkLines {
+	if e.Path == k.target || !wiki.IsNote(e.Path) || k.bytes >= maxLinkBytes || len(k.lines) >= maxLinkLines {
 		k.partial = k.partial || k.bytes >= maxLinkBytes || len(k.lines) >= maxLinkLines
 		return nil
 	}
@@ -117,149 +106,22 @@ func (k *linker) file(e files.Entry) error {
 	if k.bytes += len(body); !bytes.Contains(bytes.ToLower(body), []byte(k.run)) {
 		return nil
 	}
-	fence := ""
-	n := 0
-	for line := range strings.Lines(string(body)) {
-		n++
-		if fence = fenced(line, fence); fence != "" {
+	lines := strings.Split(string(body), "\n")
+	last := 0
+	for _, l := range wiki.Parse(body, 1, 0).Links {
+		if l.To == "" || wiki.Key(l.To) != k.name || l.Line > len(lines) {
 			continue
 		}
-		if to := k.links(line); to != nil {
-			text := parley.Cut(strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), maxLinkText)
-			k.lines = append(k.lines, linkLine{parley.Backlink{Path: e.Path, Line: n, Text: text}, to})
+		if l.Line == last {
+			at := &k.lines[len(k.lines)-1]
+			at.to = append(at.to, l)
+			continue
 		}
+		last = l.Line
+		text := parley.Cut(strings.ToValidUTF8(strings.TrimSpace(lines[l.Line-1]), "\uFFFD"), maxLinkText)
+		k.lines = append(k.lines, linkLine{parley.Backlink{Path: e.Path, Line: l.Line, Text: text}, []wiki.Link{l}})
 	}
 	return nil
-}
-
-var (
-	aFence = pattern.New("^ {0,3}(`{3,}|~{3,})")
-	aCode  = pattern.New("`+[^`]*`+")
-	// These are as in web/src/files/links.ts.
-	aWiki = pattern.New(`\[\[([^\[\]|#\n]{0,300})(?:#[^\[\]|\n]{0,300})?(?:\|[^\[\]\n]{0,300})?\]\]`)
-	// An inline link, and the definition of one.
-	aLink = pattern.New(`\]\(\s*(?:<([^<>\n]{1,1000})>|([^\s()<>]{1,1000}(?:\([^\s()<>]{0,300}\)[^\s()<>]{0,300})*))|^ {0,3}\[[^\[\]]{1,300}\]:\s*(?:<([^<>\n]{1,1000})>|(\S{1,1000}))`)
-)
-
-// fenced returns the fence of the code that the text after a line is in; "": it is in none. Of the
-// line that ends the code it returns "", since there is no link in it.
-func fenced(line, in string) string {
-	m := aFence.FindStringSubmatch(line)
-	switch {
-	case m == nil:
-		return in
-	case in == "":
-		return m[1]
-	case m[1][0] == in[0] && len(m[1]) >= len(in) && strings.TrimSpace(line) == m[1]:
-		return ""
-	}
-	return in
-}
-
-// links are the links of a line whose last element has the target's name.
-func (k *linker) links(line string) (to []link) {
-	if strings.Contains(line, "`") {
-		line = aCode.ReplaceAllString(line, "``")
-	}
-	for _, m := range aWiki.FindAllStringSubmatch(line, -1) {
-		if note := strings.TrimSpace(m[1]); bare(path.Base(plain(note))) == k.name {
-			to = append(to, link{true, note})
-		}
-	}
-	for _, m := range aLink.FindAllStringSubmatch(line, -1) {
-		href := m[1] + m[2] + m[3] + m[4]
-		if scheme.MatchString(href) {
-			continue
-		}
-		href, _, _ = strings.Cut(href, "#")
-		href, _, _ = strings.Cut(href, "?")
-		if decoded, err := url.PathUnescape(href); err == nil {
-			href = decoded
-		}
-		if href != "" && bare(path.Base(plain(href))) == k.name {
-			to = append(to, link{false, href})
-		}
-	}
-	return to
-}
-
-var scheme = pattern.New(`(?i)^[a-z][a-z0-9+.-]*:|^//`)
-
-// leads reports whether a link in the note from leads to the target.
-func (k *linker) leads(from string, l link) bool {
-	if l.wiki {
-		return k.wiki(from, l.to) == k.target
-	}
-	at := path.Join(path.Dir(from), l.to)
-	if strings.HasPrefix(l.to, "/") {
-		at = path.Join(strings.TrimLeft(l.to, "/"))
-	}
-	if at == ".." || strings.HasPrefix(at, "../") {
-		return false // it leads out
-	}
-	ways := []string{at}
-	if !ending.MatchString(at) {
-		ways = append(ways, at+".md")
-	}
-	for _, way := range ways {
-		if slices.Contains(k.alike, way) {
-			return way == k.target
-		}
-	}
-	i := slices.IndexFunc(k.alike, func(p string) bool { return plain(p) == plain(at) || plain(p) == plain(at+".md") })
-	return i >= 0 && k.alike[i] == k.target
-}
-
-var ending = pattern.New(`\.[A-Za-z0-9]{1,8}$`)
-
-// wiki is the file that a wiki link means: the one with this path, or with this name, the nearest
-// first; "": none.
-func (k *linker) wiki(from, note string) string {
-	wanted := plain(strings.TrimLeft(note, "/"))
-	for strings.HasPrefix(wanted, "./") {
-		wanted = wanted[2:]
-	}
-	here := folder(from)
-	far := func(p string) int {
-		switch {
-		case (plain(p) == wanted || bare(plain(p)) == wanted) && strings.Contains(wanted, "/"):
-			return 0
-		case plain(p) == wanted || bare(plain(p)) == wanted:
-			return 2
-		case folder(p) == here:
-			return 1
-		case strings.HasPrefix(here, folder(p)):
-			return 3
-		}
-		return 4
-	}
-	best := ""
-	for _, p := range k.alike {
-		full := plain(p)
-		if full != wanted && bare(full) != wanted && !strings.HasSuffix(full, "/"+wanted) && !strings.HasSuffix(bare(full), "/"+wanted) {
-			continue
-		}
-		if best == "" || far(p) < far(best) || far(p) == far(best) && (len(p) < len(best) || len(p) == len(best) && p < best) {
-			best = p
-		}
-	}
-	return best
-}
-
-// folder is the folder of a path with a slash at its end; "" is the workspace.
-func folder(p string) string { return p[:strings.LastIndexByte(p, '/')+1] }
-
-// plain is a name as names are compared.
-func plain(s string) string { return strings.ToLower(norm.NFC.String(s)) }
-
-// bare is a plain name without the ending of a note.
-func bare(s string) string {
-	for _, end := range []string{".md", ".markdown"} {
-		if cut, ok := strings.CutSuffix(s, end); ok {
-			return cut
-		}
-	}
-	return s
 }
 
 // longestRun is the longest part of a name that is written the same in every way to write it.

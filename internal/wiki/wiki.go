@@ -9,9 +9,9 @@ import (
 	"bytes"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -20,6 +20,8 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Link is a link of a note to a file. Links to elsewhere, such as https:, are not among them.
@@ -49,12 +51,12 @@ const (
 	maxText     = 200
 )
 
-var markdown = func() parser.Parser {
+var markdown = sync.OnceValue(func() parser.Parser {
 	p := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
 	// Behind code (100) and before links (200).
 	p.AddOptions(parser.WithInlineParsers(util.Prioritized(wikiParser{}, 150)))
 	return p
-}()
+})
 
 // Parse reads a note without its front matter. The first line has the number line, and the first byte is at offset at of
 // the whole file.
@@ -62,7 +64,7 @@ func Parse(body []byte, line, at int) Note {
 	body = slices.Clip(body)
 	var n Note
 	lines := lineCounter{body: body, line: line}
-	root := markdown.Parse(text.NewReader(body))
+	root := markdown().Parse(text.NewReader(body))
 	defined := false
 	add := func(l Link, pos int) {
 		if len(n.Links) >= MaxLinks {
@@ -135,7 +137,7 @@ func inline(body, dest []byte, said string, pos int, add func(Link, int)) {
 	}, pos)
 }
 
-var scheme = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*:|^//`)
+var scheme = pattern.New(`(?i)^[a-z][a-z0-9+.-]*:|^//`)
 
 // words is the text in a node.
 func words(n ast.Node, body []byte) string {
@@ -206,7 +208,7 @@ type wikiParser struct{}
 func (wikiParser) Trigger() []byte { return []byte{'[', '!'} }
 
 // In a table the bar before an alias has a backslash.
-var aWiki = regexp.MustCompile(`^\[\[([^\[\]|#\n]{0,300})(?:#([^\[\]|\n]{0,300}))?(?:\|([^\[\]\n]{0,300}))?\]\]`)
+var aWiki = pattern.New(`^\[\[([^\[\]|#\n]{0,300})(?:#([^\[\]|\n]{0,300}))?(?:\|([^\[\]\n]{0,300}))?\]\]`)
 
 func (wikiParser) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.Node {
 	line, segment := block.PeekLine()
@@ -293,12 +295,13 @@ func Resolve(from string, l Link, alike []string) string {
 	return alike[i]
 }
 
-var ending = regexp.MustCompile(`\.[A-Za-z0-9]{1,8}$`)
+var ending = pattern.New(`\.[A-Za-z0-9]{1,8}$`)
 
 // resolveWiki is the file that a wiki link means: the one with this path, or with this name, the nearest
 // first.
 func resolveWiki(from, note string, alike []string) string {
 	wanted := Fold(strings.TrimLeft(note, "/"))
+	whole := strings.HasPrefix(note, "/") // it is the whole path
 	for strings.HasPrefix(wanted, "./") {
 		wanted = wanted[2:]
 	}
@@ -306,7 +309,7 @@ func resolveWiki(from, note string, alike []string) string {
 	far := func(p string) int {
 		full := Fold(p)
 		switch {
-		case (full == wanted || bare(full) == wanted) && strings.Contains(wanted, "/"):
+		case (full == wanted || bare(full) == wanted) && (whole || strings.Contains(wanted, "/")):
 			return 0
 		case full == wanted || bare(full) == wanted:
 			return 2

@@ -67,6 +67,7 @@ func TestResolve(t *testing.T) {
 	}{
 		{"README.md", "ana", true, "Ana.md"},
 		{"docs/a.md", "Ana", true, "docs/ana.md"},
+		{"docs/a.md", "/Ana", true, "Ana.md"},
 		{"docs/old/x/a.md", "Ana", true, "Ana.md"},
 		{"README.md", "old/ana", true, "docs/old/ANA.md"},
 		{"README.md", "docs/ana.md", true, "docs/ana.md"},

@@ -80,20 +80,21 @@ const indexes = new WeakMap<Names, ReadonlyMap<string, readonly string[]>>();
 export function wikiTarget({ note, heading }: Pick<Wiki, "note" | "heading">, from: string, names: Names): Target {
   if (note === "") return { kind: "heading", heading };
   const wanted = plain(note.replace(/^\/+/, "").replace(/^(?:\.\/)+/, ""));
+  const whole = note.startsWith("/") || wanted.includes("/"); // else it may be a name alone
   const found = (indexOf(names).get(nameOf(wanted)) ?? []).filter((p) => {
     const path = plain(p);
     const without = plain(bare(p));
     return path === wanted || without === wanted || path.endsWith(`/${wanted}`) || without.endsWith(`/${wanted}`);
   });
-  const best = [...found].sort((a, b) => distance(a, from, wanted) - distance(b, from, wanted) || a.length - b.length || (a < b ? -1 : 1))[0];
+  const best = [...found].sort((a, b) => distance(a, from, wanted, whole) - distance(b, from, wanted, whole) || a.length - b.length || (a < b ? -1 : 1))[0];
   if (best !== undefined) return { kind: "file", path: best, heading };
   const path = joined("", note.includes("/") ? note : folderOf(from) + note);
   return path === undefined || path === "" ? { kind: "outside", href: "" } : { kind: "missing", path: hasEnding(path) ? path : `${path}.md`, heading };
 }
 
 /** Exactly the path, then the same folder, then folders above, then any. */
-function distance(path: string, from: string, wanted: string): number {
-  if (plain(path) === wanted || plain(bare(path)) === wanted) return wanted.includes("/") ? 0 : 2;
+function distance(path: string, from: string, wanted: string, whole: boolean): number {
+  if (plain(path) === wanted || plain(bare(path)) === wanted) return whole ? 0 : 2;
   const here = folderOf(from);
   if (folderOf(path) === here) return 1;
   return here.startsWith(folderOf(path)) ? 3 : 4;

@@ -1,0 +1,98 @@
+package lake_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley/internal/lake"
+)
+
+// TestRandomMoves: whatever is moved where, every link leads afterwards where it led before, also when several entities have one name,
+// and each move is one commit.
+func TestRandomMoves(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	names := []string{"ana", "Plan", "my note", "zo\u00eb", "a(b)"}
+	folders := []string{"", "docs/", "docs/old/", "lake/", "lake/people & more/"}
+	var files []string
+	for _, f := range folders {
+		for _, n := range names {
+			if r.IntN(3) > 0 {
+				files = append(files, f+n+".md")
+			}
+		}
+	}
+	write := func(from string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "---\ntitle: %s\n---\n# A heading\n\n", path.Base(from))
+		for i := range 5 {
+			to := files[r.IntN(len(files))]
+			bare := strings.TrimSuffix(to, ".md")
+			up := strings.Repeat("../", strings.Count(from, "/"))
+			fmt.Fprint(&b, []string{
+				fmt.Sprintf("See [[%s]].\n", path.Base(bare)), fmt.Sprintf("- [[%s#A heading|it]] `[[%s]]`\n", bare, bare), fmt.Sprintf("[text](<%s%s>)\n", up, to),
+				fmt.Sprintf("[text](%s%s#a-heading \"title\")\n", up, strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "&", "&amp;").Replace(to)), fmt.Sprintf("| a | [[%s\\|b]] |\n", bare),
+			}[(i+r.IntN(5))%5])
+		}
+		return b.String()
+	}
+	var all []string
+	for _, f := range files {
+		all = append(all, f, write(f))
+	}
+	g := newRig(t, all...)
+	state := func() map[string][]string {
+		m := map[string][]string{}
+		list, err := g.List(t.Context(), lake.Filter{}, lake.Page{Limit: 500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list.Entities {
+			m[e.Path] = []string{}
+			for _, l := range g.read(e.Path).Links {
+				m[e.Path] = append(m[e.Path], l.Path)
+			}
+		}
+		return m
+	}
+	before := state()
+	for n := range 40 {
+		from := files[r.IntN(len(files))]
+		to := folders[r.IntN(len(folders))] + names[r.IntN(len(names))] + []string{".md", " 2.md"}[r.IntN(2)]
+		if _, taken := before[to]; taken {
+			continue
+		}
+		if _, err := g.Move(t.Context(), lake.Change{Path: from, To: to, Author: ana, Reason: fmt.Sprint("move ", n)}); err != nil {
+			t.Fatalf("%s to %s: %v", from, to, err)
+		}
+		after := state()
+		if len(after) != len(before) {
+			t.Fatalf("%s to %s: %d entities, were %d", from, to, len(after), len(before))
+		}
+		now := func(p string) string {
+			if p == from {
+				return to
+			}
+			return p
+		}
+		for p, links := range before {
+			got := after[now(p)]
+			if len(got) != len(links) {
+				t.Fatalf("%s to %s: %s has %d links, had %d:\n%s", from, to, now(p), len(got), len(links), g.file(now(p)))
+			}
+			for i := range links {
+				if links[i] != "" && got[i] != now(links[i]) {
+					t.Fatalf("%s to %s: link %d of %s led to %q, and leads to %q:\n%s", from, to, i, now(p), links[i], got[i], g.file(now(p)))
+				}
+			}
+		}
+		for i, f := range files {
+			files[i] = now(f)
+		}
+		before = after
+	}
+	g.clean()
+}
