@@ -51,6 +51,16 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions/{id}/events deltas": truth,
 		"/v1/sessions/{id}/events limit":  number + " 1001",
 		"/v1/sessions/{id}/events format": "xml JSON",
+		"/v1/sessions/{id}/events view":   "nosuch SDK",
+
+		"/v1/sessions/{id}/turns view":         "nosuch SDK",
+		"/v1/sessions/{id}/turns types":        "nosuch assistant", // without a view
+		"/v1/sessions/{id}/turns/stream view":  "nosuch SDK",
+		"/v1/sessions/{id}/turns/stream types": "nosuch assistant",
+		"/v1/sessions/{id}/events/stream view": "nosuch SDK",
+		"/v1/sessions/{id}/events/lines view":  "nosuch SDK",
+		"/v1/sessions/{id}/events/ws view":     "nosuch SDK",
+		"/v1/sessions/{id}/ws view":            "nosuch SDK",
 
 		"/v1/sessions/{id}/events/stream after":  after,
 		"/v1/sessions/{id}/events/stream types":  "nosuch turn",
@@ -165,6 +175,8 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 			body = object("body", "a", "version", "b")
 		case path == "/v1/workspaces/file/move":
 			body = object("to", "b", "version", strings.Repeat("0", 64))
+		case strings.HasPrefix(path, "/v1/sessions/{id}/turns") && method == http.MethodPost:
+			body = object("message", "hello")
 		case method == http.MethodPut:
 			body = object("text", "a")
 		case method == http.MethodPost:
