@@ -129,6 +129,22 @@ test("a permission is answered from the notification, and everything goes on", a
   await expect.poll(notifications).toEqual([]);
 });
 
+test("a permission that a notification does not show whole is opened, not answered there", async () => {
+  await turnOn();
+  await leave();
+  const { turn, interaction } = await ask();
+  await expect.poll(() => service.sent.length).toBe(1);
+  await inWorker();
+  // As the server sends it when its words are cut: TestLongPermission of package push.
+  const { choices: _, ...cut } = JSON.parse(service.sent[0]?.text ?? "{}") as Message;
+  await worker.deliver(`${server.url}/`, JSON.stringify(cut));
+  await expect.poll(notifications).toMatchObject([{ tag: cut.tag, actions: ["open"] }]);
+  await touch(cut.tag, "open");
+  await expect.poll(notifications).toEqual([]);
+  expect((await call<{ open: boolean }>("GET", `/v1/interactions/${interaction}`)).body.open).toBe(true);
+  await call("POST", `/v1/turns/${turn}/cancel`, {});
+});
+
 test("what was answered elsewhere is closed here", async () => {
   await turnOn();
   await leave();
