@@ -1,9 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,4 +184,30 @@ func TestAgentIsInterrupted(t *testing.T) {
 	}
 	same(t, told(t, a, "nothing", "go", nil), "error there is no session \"nothing\"")
 	same(t, told(t, a, id, " ", nil), "error the message is empty")
+}
+
+// What a session is created with goes to the server as it is.
+func TestAgentCreates(t *testing.T) {
+	t.Parallel()
+	var body string
+	c, _ := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/sessions" && r.Method == http.MethodPost {
+				raw, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				body, r.Body = string(raw), io.NopCloser(bytes.NewReader(raw))
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	history := []parley.HistoryMessage{{Role: parley.RoleUser, Content: "before"}}
+	_, err := c.Agent("test").CreateSession(t.Context(), "vault", history, []parley.EntityRef{{Path: "docs/a.md"}})
+	if parley.CodeOf(err) != parley.CodeInvalid { // the app of this test has no workspaces
+		t.Errorf("got %v", err)
+	}
+	if want := `{"app":"test","workspace":"vault","history":[{"role":"user","content":"before"}],"attached_entities":[{"path":"docs/a.md"}]}`; body != want {
+		t.Errorf("the request is\n%s\nwant\n%s", body, want)
+	}
 }
