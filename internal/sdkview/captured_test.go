@@ -404,6 +404,34 @@ func TestCaptured(t *testing.T) {
 			compare(wantNames[i], wants[i], gots[i], func(d string) { seen[general(d)] = true })
 		}
 	}
+	// Messages that no scripted turn brings about, one by one.
+	var rare []map[string]any
+	for _, m := range shown(sdkview.NewSDK(sdkview.Options{Session: "01SESSION", Deltas: true}), events(others())) {
+		rare = append(rare, decoded(t, m.Data))
+	}
+	for from, subtype := range map[string]string{
+		"29-slash": "compact_boundary", "31-settings-skills-a-all": "hook_response", "31-settings-skills-d-skills-filter": "hook_started", "14-max-turns": "error_max_turns",
+	} {
+		c, err := claudecli.Load(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := func(all []map[string]any) map[string]any {
+			at := slices.IndexFunc(all, func(m map[string]any) bool { return m["subtype"] == subtype })
+			if at < 0 {
+				t.Fatalf("%s: no %s", from, subtype)
+			}
+			return all[at]
+		}
+		var there []map[string]any
+		for _, e := range c.Entries {
+			if raw, _ := json.Marshal(e.Line); !e.In {
+				there = append(there, decoded(t, raw))
+			}
+		}
+		want := first(there)
+		compare(nameOf(want), want, first(rare), func(d string) { seen[general(d)] = true })
+	}
 	for d := range seen {
 		if differences[d] == "" {
 			t.Errorf("a difference without a reason: %s", d)
@@ -457,6 +485,7 @@ var differences = func() map[string]string {
 			"stream_event.*.api_message_id", "stream_event.*.thinking_display", "stream_event.*.owed_rows", "stream_event.*.abandoned_blocks",
 			"assistant.thinking_duration_ms", "assistant.thinking_display", "user.tool_result_meta", "user.sub.tool_result.tool_result_meta",
 			"result.subagent_stats", "result.safety_stops", "result.result_index", "result.model_usage_since_last_result", "system.session_state_changed.sdk_host_only",
+			"system.compact_boundary.logical_parent_uuid", "system.compact_boundary.compact_metadata.cumulative_dropped_tokens",
 		},
 		"what the CLI itself can do, which a program has no use for": {
 			"system.init.terminal_slash_commands", "system.init.capabilities", "system.init.memory_paths", "system.init.fast_mode_state", "system.init.fast_mode_disabled_reason",
@@ -464,6 +493,7 @@ var differences = func() map[string]string {
 		},
 		"a time that the log does not have": {
 			"stream_event.*.ttft_ms", "result.ttft_stream_ms", "result.first_content_frame_ms", "result.time_to_request_ms",
+			"system.compact_boundary.compact_metadata.duration_ms",
 		},
 		"the provider's own, which no adapter keeps": {
 			"result.modelUsage.*.cacheCreationEphemeral1hInputTokens", "result.modelUsage.*.cacheCreationEphemeral5mInputTokens", "result.modelUsage.*.provider",
@@ -473,9 +503,10 @@ var differences = func() map[string]string {
 			"assistant.user_message_uuid", "assistant.user_message_uuids", "stream_event.*.user_message_uuid", "stream_event.*.user_message_uuids",
 		},
 		"a number that would be another one by the time it is read": {"result.queued_turn_count"},
-		"false is left out":         {"user.message.content[].is_error"},
-		"a sub-agent is no process": {"system.task_started.run_id", "system.task_started.spawn_depth", "system.task_notification.completed.run_id"},
-		"the turn's result has it":  {"system.task_notification.completed.usage"},
+		"a hook may be no program":                                  {"system.hook_response.exit_code"},
+		"false is left out":                                         {"user.message.content[].is_error"},
+		"a sub-agent is no process":                                 {"system.task_started.run_id", "system.task_started.spawn_depth", "system.task_notification.completed.run_id"},
+		"the turn's result has it":                                  {"system.task_notification.completed.usage"},
 	} {
 		for _, at := range list {
 			all[at+": not here"] = reason
