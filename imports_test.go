@@ -33,7 +33,7 @@ var mayImport = []struct {
 	{"apps", nil},
 	{"apps/*", []string{
 		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records", "internal/workspace",
-		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/lake", "internal/turncommit", "internal/conversations",
+		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/lake", "internal/tidy", "internal/turncommit", "internal/conversations",
 	}},
 	{"web", []string{"."}},
 	{"internal/bench", []string{"**"}},

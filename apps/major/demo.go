@@ -3,6 +3,7 @@ package major
 import (
 	"context"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/lake"
 	"github.com/parley-server/parley/internal/sim/company"
+	"github.com/parley-server/parley/internal/tidy"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -23,7 +26,11 @@ func demo(*pflag.FlagSet) func(*config.Settings, *slog.Logger) (func(), error) {
 			log.Info("there is no git program, so the app major has no lake")
 			return nil, nil
 		}
-		return nil, LayLake(context.Background(), s, git, time.Now())
+		now := time.Now()
+		if err := LayLake(context.Background(), s, git, now); err != nil {
+			return nil, err
+		}
+		return nil, layProposal(context.Background(), s, now)
 	}
 }
 
@@ -37,6 +44,48 @@ func LayLake(ctx context.Context, s *config.Settings, git string, now time.Time)
 	}
 	if err != nil {
 		return parley.Errorf(parley.CodeUnavailable, "make the demo's lake: %w", err)
+	}
+	return nil
+}
+
+// layProposal makes the proposal that waits in the demo's lake, as if Tachikoma had looked through it in the night. There is
+// one at most: what people have applied or rejected stays so.
+func layProposal(ctx context.Context, s *config.Settings, now time.Time) error {
+	planted, err := company.Demo(now)
+	if err != nil {
+		return err
+	}
+	private, err := os.MkdirTemp("", "parley-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(private) //nolint:errcheck // a folder of its own
+	l, err := lake.Open(ctx, filepath.Join(s.WorkspacesRoot(), workspace.UserFolder(parley.Local), "lake"), lake.Options{Private: private})
+	if err != nil {
+		return err
+	}
+	defer l.Close() //nolint:errcheck // nothing was changed
+	repo, err := l.Repo(ctx)
+	if err != nil {
+		return err
+	}
+	if have, err := repo.Stacks(ctx, "tachikoma/"); err != nil || len(have) > 0 {
+		return err
+	}
+	found, err := tidy.Scan(ctx, l, now)
+	if err != nil {
+		return err
+	}
+	asked := tidy.Asked{ID: "0-first-night", At: now, By: parley.Local.User, App: name}
+	for _, c := range found.Candidates { // what a model would say of them
+		for _, f := range planted.Faults {
+			if f.Kind == company.Contradiction && (f.Path == c.Path && f.Other == c.Other || f.Path == c.Other && f.Other == c.Path) {
+				asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Why: f.Why})
+			}
+		}
+	}
+	if _, err := tidy.Propose(ctx, l, asked); err != nil {
+		return parley.Errorf(parley.CodeUnavailable, "make the demo's proposal: %w", err)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ var resources = map[string]func(o owned) string{
 	"/v1/artifacts/{id}":    func(o owned) string { return o.artifact },
 	"/v1/logins/{id}":       func(o owned) string { return string(o.session) }, // of the vault, which is not set up: see TestLogins
 	"/v1/devices/{id}":      func(o owned) string { return o.device },
-	"/v1/proposals/{id}":    func(owned) string { return "never" }, // of a lake, which other users do not find: see TestProposals_of_others
+	"/v1/proposals/{id}":    func(o owned) string { return string(o.session) }, // of a lake, which others do not find
 	"/v1/schedules/{id}":    func(o owned) string { return o.schedule },
 	"/v1/deliveries/{id}":   func(o owned) string { return o.delivery },
 	"/v1/me/signins/{id}":   func(o owned) string { return o.signIn },
@@ -257,6 +257,8 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		"PATCH /v1/devices/{id}":                    `{"name":"mine now","new_secret":true}`,
 		"POST /v1/schedules":                        `{"app":"home","cron":"0 0 29 2 *","message":"mine now"}`,
 		"PATCH /v1/schedules/{id}":                  `{"message":"mine now"}`,
+		"POST /v1/proposals/{id}/apply":             `{"all":true}`,
+		"POST /v1/proposals/{id}/reject":            `{"all":true}`,
 		"PUT /v1/notifications":                     `{"waits":false,"ends":false,"after_seconds":0}`,
 		"POST /v1/interactions/{id}/answer":         `{"choice":"allow"}`,
 		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
@@ -272,6 +274,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 	none.workspace, none.key, none.signIn = "never", "nothing", "abcdefghijklmnop"
 	none.schedule, none.device, none.delivery, none.conversation = "01ARZ3NDEKTSV4RRFFQ69G5FAH", "01ARZ3NDEKTSV4RRFFQ69G5FAG", "test-never", "00000000-0000-4000-8000-000000000000"
 	file := func(r api.Route) bool { return strings.HasPrefix(r.Path, "/v1/workspaces/") }
+	lake := func(r api.Route) bool { return strings.HasPrefix(r.Path, "/v1/proposals/") }
 	path := func(r api.Route, o owned) string {
 		turn := o.turn
 		if strings.Contains(r.Path, "/queue") || strings.HasSuffix(r.Path, "/answer") {
@@ -280,6 +283,9 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		p := strings.NewReplacer("{turn}", string(turn), "{app}", "home").Replace(k.idIn(r.Path, o))
 		if r.Path == "/v1/stream" {
 			p += "?sessions=" + string(o.session)
+		}
+		if lake(r) {
+			p += "?app=desk&workspace=" + o.workspace
 		}
 		if file(r) {
 			p += "?app=desk&path=note.md&workspace=" + o.workspace
@@ -317,7 +323,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		tried++
 		want, never, _ := k.ask(as, r.Method, path(r, none), body, header...)
 		expected := http.StatusNotFound
-		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" || strings.HasPrefix(r.Path, "/v1/me/") || strings.HasPrefix(r.Path, "/v1/devices/") || strings.HasPrefix(r.Path, "/v1/deliveries/") || strings.HasPrefix(r.Path, "/v1/schedules/") || file(r) { // these routes belong to no app, or to another
+		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" || strings.HasPrefix(r.Path, "/v1/me/") || strings.HasPrefix(r.Path, "/v1/devices/") || strings.HasPrefix(r.Path, "/v1/deliveries/") || strings.HasPrefix(r.Path, "/v1/schedules/") || lake(r) || file(r) { // these routes belong to no app, or to another
 			expected = many
 		}
 		if status != expected || status != want || plain(text, ana) != plain(never, none) {

@@ -37,7 +37,7 @@ func newKeyed(t *testing.T, change ...func(*config.Settings)) *keyed {
 	t.Helper()
 	apps := t.TempDir()
 	desk := fstest.MapFS{
-		"app.yaml": {Data: []byte("name: desk\nscript: script.yaml\nagents: {clerk: {prompt: clerk.md}}\nworkspaces: {default: main}\n")},
+		"app.yaml": {Data: []byte("name: desk\nscript: script.yaml\nagents: {clerk: {prompt: clerk.md}}\nworkspaces: {default: main}\ntools: {lake: {}}\n")},
 		"clerk.md": {Data: []byte("Keep the notes.")}, "script.yaml": {Data: []byte("agents: {clerk: [{say: yes}]}\n")},
 	}
 	if err := os.CopyFS(filepath.Join(apps, "desk"), desk); err != nil {
