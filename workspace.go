@@ -35,6 +35,7 @@ type WorkspaceInfo struct {
 	// Default says that sessions that name no workspace get this one. If it is the user's own,
 	// it is made when it is first used.
 	Default bool `json:"default,omitempty"`
+	Lake    bool `json:"lake,omitempty"` // its Markdown files are entities of a lake
 }
 
 // CreateWorkspace makes a workspace of the user's own.

@@ -17,6 +17,8 @@ type Lakes struct {
 	Open func(ctx context.Context, dir string) (*lake.Lake, error)
 }
 
+func (l Lakes) of(app string) bool { return l.Of != nil && l.Of(app) }
+
 // Lake is the lake of a workspace.
 type Lake struct {
 	*lake.Lake
@@ -35,7 +37,7 @@ func (f *Files) Lake(ctx context.Context, at At) (l Lake, err error) {
 	if err != nil {
 		return l, err
 	}
-	if f.o.Lakes.Of == nil || !f.o.Lakes.Of(at.App) {
+	if !f.o.Lakes.of(at.App) {
 		return l, parley.Errorf(parley.CodeInvalid, "the app %s has no lake", at.App).WithField("app").WithHint("an app has one if its app.yaml says tools: {lake: {}}")
 	}
 	if at.Workspace == "" {

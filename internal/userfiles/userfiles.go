@@ -92,7 +92,7 @@ func (f *Files) Workspaces(p parley.Principal, app string) ([]parley.WorkspaceIn
 			return nil, err
 		}
 		for _, w := range list {
-			w.App = name
+			w.App, w.Lake = name, f.o.Lakes.of(name)
 			all = append(all, w)
 		}
 	}
@@ -108,7 +108,7 @@ func (f *Files) Make(at At) (parley.WorkspaceInfo, error) {
 	if err := folders.Make(at.Principal, at.Workspace); err != nil {
 		return parley.WorkspaceInfo{}, err
 	}
-	return parley.WorkspaceInfo{App: at.App, Name: at.Workspace, Kind: parley.WorkspaceOwn, Default: at.Workspace == folders.Default()}, nil
+	return parley.WorkspaceInfo{App: at.App, Name: at.Workspace, Kind: parley.WorkspaceOwn, Default: at.Workspace == folders.Default(), Lake: f.o.Lakes.of(at.App)}, nil
 }
 
 // open opens a workspace. The user's default is made if it is missing. The caller closes it.

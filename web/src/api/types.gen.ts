@@ -692,6 +692,7 @@ export interface WorkspaceInfo {
   kind: WorkspaceKind;
   read_only?: boolean;
   default?: boolean;
+  lake?: boolean; // its Markdown files are entities of a lake
 }
 
 /** WorkspaceKind says why a user may work in a workspace. */
@@ -1039,6 +1040,90 @@ export type FindingStatus = "open" | "applied" | "rejected" | "stale";
 export interface DecideFindings {
   findings?: string[];
   all?: boolean; // all that are open
+}
+
+/** Entity is a Markdown file of a lake, which is a git repository of such files. */
+export interface Entity {
+  path: string; // from the lake's folder, with slashes
+  kind: string; // of its front matter, or else by its folder: role, doc, note or page
+  title: string;
+  tags: string[] | null;
+  created?: string;
+  updated?: string;
+  owner?: string;
+  status?: string;
+  version: string;
+  size: number; // bytes
+  front?: Record<string, unknown>;
+  links?: EntityLink[];
+  faults?: EntityFault[];
+  body?: string;
+}
+
+/** EntityLink is a link of an entity. */
+export interface EntityLink {
+  text?: string; // what is shown, if it is not the target
+  target: string; // as it is written, without the heading
+  heading?: string;
+  path?: string; // the file that it leads to; empty: it is broken
+  line: number; // from 1
+  kind: string; // wiki or markdown
+  broken?: boolean;
+}
+
+/** EntityFault is something that is wrong in an entity. */
+export interface EntityFault {
+  path: string;
+  line: number; // from 1
+  rule: string; // such as broken-link, front-matter
+  message: string;
+}
+
+/** EntityList is a page of entities, in the order of the bytes of their paths. */
+export interface EntityList {
+  entities: Entity[] | null;
+  next?: string; // what to ask for next; empty: this is the last page
+}
+
+/** EntityHits is a page of what a search found, the best first. */
+export interface EntityHits {
+  hits: EntityHit[] | null;
+  next?: string;
+  partial?: boolean;
+}
+
+/** EntityHit is an entity that a search found. */
+export interface EntityHit extends Entity {
+  snippet?: string;
+  score: number; // the higher the better
+}
+
+/** EntityFaults is a page of what is wrong, in the order of the entities and their lines. */
+export interface EntityFaults {
+  faults: EntityFault[] | null;
+  next?: string;
+}
+
+/** EntityGraph is the entities of a lake and the links among them. It is whole; Cut says that there is more. */
+export interface EntityGraph {
+  nodes: EntityNode[] | null;
+  edges: EntityEdge[] | null;
+  broken: number; // links that lead nowhere
+  cut?: boolean;
+}
+
+/** EntityNode is an entity in a graph. */
+export interface EntityNode {
+  path: string;
+  title: string;
+  kind: string;
+}
+
+/** EntityEdge says how many links lead from one entity to another. */
+export interface EntityEdge {
+  from: string;
+  to: string;
+  n: number;
 }
 
 /** HistoryRestored is an exchange of an earlier conversation that the session continues. These

@@ -7,6 +7,7 @@ import type { Listed } from "../chat/listed.ts";
 import { ListedSidebar } from "../chat/ListedSidebar.tsx";
 import { useChat } from "../chat/use-chat.ts";
 import { toApiError } from "../api/client.ts";
+import { Lake } from "../lake/lake.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { DocContext } from "../ui/doc-links.ts";
@@ -22,6 +23,7 @@ import { useFiles, useFilesState } from "./use-files.ts";
 
 const FileTree = lazily(() => import("./FileTree.tsx"));
 const FilePanel = lazily(() => import("./FilePanel.tsx"));
+const LakeList = lazily(() => import("../lake/LakeList.tsx"));
 
 /** From this width on, there is room for a file beside the chat. */
 const wide = "(min-width: 1180px)";
@@ -131,19 +133,19 @@ function readFor(chat: Listed, files: Files): ReadFile {
   };
 }
 
-type Tab = "chats" | "files";
+type Tab = "chats" | "files" | "lake";
 
 function Side({ chat, ...props }: { chat: Listed; onChosen(): void; onClose?: () => void }) {
-  const [tab, setTab] = useState<Tab>("chats");
+  const [chosen, setTab] = useState<Tab>("chats");
   const space = useFilesState((s) => s.space);
+  const lake = useMemo(() => (space?.lake ? new Lake(chat.client, { app: chat.app, name: space.name }) : undefined), [chat, space]);
+  const tab = chosen === "lake" && !lake ? "chats" : chosen;
   // Of several persons, each has sessions of its own.
   const only = space?.kind === "granted" ? space.name : undefined;
   const body: ReactNode =
-    space && tab === "files" ? (
-      <div id="side-files" role="tabpanel" aria-labelledby="tab-files" className="flex min-h-0 flex-1 flex-col">
-        <Suspense fallback={null}>
-          <FileTree onChosen={() => props.onClose?.()} />
-        </Suspense>
+    space && tab !== "chats" ? (
+      <div id={`side-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`} className="flex min-h-0 flex-1 flex-col">
+        <Suspense fallback={null}>{tab === "lake" && lake ? <LakeList lake={lake} onChosen={() => props.onClose?.()} /> : <FileTree onChosen={() => props.onClose?.()} />}</Suspense>
       </div>
     ) : undefined;
   return (
@@ -156,7 +158,7 @@ function Side({ chat, ...props }: { chat: Listed; onChosen(): void; onClose?: ()
         space && (
           <>
             <SpaceMenu chat={chat} onChosen={props.onChosen} />
-            <Tabs tab={tab} onTab={setTab} />
+            <Tabs tabs={lake ? tabs : tabs.filter((t) => t.id !== "lake")} tab={tab} onTab={setTab} />
           </>
         )
       }
@@ -166,10 +168,11 @@ function Side({ chat, ...props }: { chat: Listed; onChosen(): void; onClose?: ()
 
 const tabs: readonly { id: Tab; name: string }[] = [
   { id: "chats", name: "Chats" },
+  { id: "lake", name: "Lake" },
   { id: "files", name: "Files" },
 ];
 
-function Tabs({ tab, onTab }: { tab: Tab; onTab(tab: Tab): void }) {
+function Tabs({ tabs, tab, onTab }: { tabs: readonly { id: Tab; name: string }[]; tab: Tab; onTab(tab: Tab): void }) {
   const list = useRef<HTMLDivElement>(null);
   const key = (e: KeyboardEvent) => {
     const at = tabs.findIndex((t) => t.id === tab);
@@ -190,7 +193,7 @@ function Tabs({ tab, onTab }: { tab: Tab; onTab(tab: Tab): void }) {
           type="button"
           role="tab"
           aria-selected={t.id === tab}
-          {...(t.id === "files" && tab === "files" && { "aria-controls": "side-files" })}
+          {...(t.id === tab && tab !== "chats" && { "aria-controls": `side-${tab}` })}
           tabIndex={t.id === tab ? 0 : -1}
           onClick={() => onTab(t.id)}
           className={`h-8 flex-1 rounded-md text-sm font-medium [@media(pointer:coarse)]:h-11 ${t.id === tab ? "bg-bubble text-text-primary" : "text-text-muted hover:text-text-primary"}`}

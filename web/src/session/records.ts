@@ -2,7 +2,7 @@
 // settings, and the events of each turn, from which its timeline and step log are drawn. Like
 // the transcript it is a fold over the log.
 
-import type { Answer, Event, Interaction, PermissionMode, Pin, Rule } from "../api/types.gen.ts";
+import type { Answer, EntityRef, Event, Interaction, PermissionMode, Pin, Rule } from "../api/types.gen.ts";
 import { hearing } from "./reduce.ts";
 
 /** An interaction and its outcome. */
@@ -27,6 +27,8 @@ export interface Records {
   model: string;
   /** The folder that it works in; "" if there is none. */
   workspace: string;
+  /** Files of the folder that every prompt shows. */
+  entities: readonly EntityRef[];
   /** Limit of open turns, including the queue. */
   maxOpenTurns: number;
   pins: readonly Pin[];
@@ -38,7 +40,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", workspace: "", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -67,10 +69,12 @@ export function record(state: Records, events: readonly Event[]): Records {
         next.maxOpenTurns = e.data.max_open_turns || 1;
         next.model = e.data.model ?? "";
         next.workspace = e.data.workspace ?? "";
+        next.entities = e.data.attached_entities ?? [];
         break;
       case "session.updated":
         if (e.data.mode) next.mode = e.data.mode;
         if (e.data.rules) next.rules = e.data.rules;
+        if (e.data.attached_entities) next.entities = e.data.attached_entities;
         if (e.data.model !== undefined && e.data.model !== null) next.model = e.data.model;
         break;
       case "session.forked":

@@ -115,3 +115,17 @@ export const Clock = icon(
     <path d="M12 7.5V12l3 2" />
   </>,
 );
+export const Graph = icon(
+  <>
+    <circle cx="6" cy="7" r="2.5" />
+    <circle cx="18" cy="9" r="2.5" />
+    <circle cx="10.5" cy="18" r="2.5" />
+    <path d="m8.4 7.5 7.1 1.1M7 9.3l2.7 6.4m2.2-.1 4.6-4.5" />
+  </>,
+);
+export const Target = icon(
+  <>
+    <circle cx="12" cy="12" r="6.5" />
+    <path d="M12 2.5v4m0 11v4M2.5 12h4m11 0h4" />
+  </>,
+);
