@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, Effect, EntityRef, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 import { errorInPageWords } from "./words.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
@@ -272,6 +272,8 @@ export interface SessionPatch {
   mode?: PermissionMode;
   /** "" is the app's. */
   model?: string;
+  /** Replaces what is attached. */
+  attached_entities?: readonly EntityRef[];
   /** Replaces all pins. */
   pins?: readonly Pin[];
   /** The granted rules to keep; the others are revoked. */
@@ -356,7 +358,7 @@ export interface Client {
   /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the existing one. */
-  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string; workspace?: string }): Promise<SessionInfo>;
+  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string; workspace?: string; attached_entities?: EntityRef[] }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */

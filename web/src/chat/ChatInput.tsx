@@ -4,6 +4,7 @@ import { ArrowUp, Stop } from "../ui/icons.tsx";
 import type { BusyMode, ResourceRef } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
 import { ToAttach } from "./Attached.tsx";
+import { Entities } from "./Entities.tsx";
 import { ResourceMenu, useResources } from "./ResourceMenu.tsx";
 import { Settings } from "./settings/Settings.tsx";
 import { SlashMenu, useSlash } from "./SlashMenu.tsx";
@@ -139,6 +140,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
           The messages above are on hold, because the answer before them did not finish. Your next message releases them and comes after them.
         </p>
       )}
+      <Entities />
       <ToAttach
         resources={attached}
         wrong={wrong}

@@ -5,7 +5,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, toApiError, type AppInfo, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
-import type { Answer, BusyMode, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
+import type { Answer, BusyMode, EntityRef, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
@@ -85,6 +85,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #reading = 0;
   /** By session that the server does not have yet: its initial mode. */
   readonly #modes = new Map<string, PermissionMode>();
+  readonly #entities = new Map<string, readonly EntityRef[]>();
   /** Likewise its initial model. */
   readonly #models = new Map<string, string>();
   /** The workspace of new sessions; "" is the app's default. */
@@ -127,12 +128,13 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #fresh(id: string, app?: AppInfo): Opened {
     const mode = this.#modes.get(id) ?? app?.mode;
     const model = this.#models.get(id);
+    const entities = this.#entities.get(id);
     return {
       id,
       phase: "new",
       exchanges: [],
       keys: this.#keys,
-      records: mode || model ? { ...noRecords, ...(mode && { mode }), ...(model && { model }) } : noRecords,
+      records: mode || model || entities ? { ...noRecords, ...(mode && { mode }), ...(model && { model }), ...(entities && { entities }) } : noRecords,
       older: "none",
       preview: "",
       usdBefore: 0,
@@ -485,7 +487,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (have !== undefined) return have;
     const mode = this.#modes.get(id);
     const model = this.#models.get(id);
-    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(this.workspace && { workspace: this.workspace }) });
+    const entities = this.#entities.get(id);
+    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(entities?.length && { attached_entities: [...entities] }), ...(this.workspace && { workspace: this.workspace }) });
     this.#know(id, { server });
     this.#made.add(id);
     return server;
@@ -495,6 +498,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#made.delete(id);
     this.#modes.delete(id);
     this.#models.delete(id);
+    this.#entities.delete(id);
   }
 
   async #deliver(id: string): Promise<void> {
@@ -658,6 +662,20 @@ export abstract class Chat<S extends ChatState = ChatState> {
     }
     this.#models.set(id, model);
     this.#show({ records: { ...records, model } });
+  }
+
+  /** Replaces the files that every prompt of the open session shows. For a new session, they are the initial ones. */
+  async setEntities(entities: readonly EntityRef[]): Promise<boolean> {
+    const { id, records } = this.state.opened;
+    const server = this.state.known[id]?.server;
+    if (server !== undefined) {
+      const done = await this.attempt(this.client.update(server, { attached_entities: [...entities] }));
+      if (done && this.#made.has(id)) this.#entities.set(id, entities);
+      return done;
+    }
+    this.#entities.set(id, entities);
+    this.#show({ records: { ...records, entities } });
+    return true;
   }
 
   /** Revokes the rules granted for the open session, except these. Returns whether it succeeded. */

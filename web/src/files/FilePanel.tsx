@@ -1,8 +1,10 @@
 import { Suspense, useEffect, useRef, useState } from "react";
 
+import { useActions, useChat } from "../chat/use-chat.ts";
+import { mostEntities, titleIn } from "../lake/entities.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
-import { Back, Clock, Close, Dots, Download, Forth, Pencil, Trash } from "../ui/icons.tsx";
+import { Back, Clock, Close, Dots, Download, Forth, Pencil, Pin, Trash } from "../ui/icons.tsx";
 import { lazily } from "../ui/lazily.ts";
 import { Menu, MenuItem } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
@@ -23,6 +25,10 @@ const low = "h-8! [@media(pointer:coarse)]:h-11!";
 /** The open file, beside the chat or over it. */
 export default function FilePanel({ onClose }: { onClose(): void }) {
   const files = useFiles();
+  const chat = useActions();
+  const entities = useChat((s) => s.opened.records.entities);
+  const works = useChat((s) => s.opened.records.workspace);
+  const phase = useChat((s) => s.opened.phase);
   const doc = useFilesState((s) => s.doc);
   const space = useFilesState((s) => s.space);
   const draft = useFilesState((s) => (s.space && s.doc ? s.drafts.get(draftKey(s.space, s.doc.path)) : undefined));
@@ -55,6 +61,9 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
   const readOnly = space.read_only === true;
   const editable = !readOnly && (doc.state === "missing" || (file?.text !== undefined && !file.next_line && !file.cut));
   const folder = folderOf(path);
+  const attached = entities.some((e) => e.path === path);
+  // A conversation shows the files of its own folder.
+  const attachable = kind === "markdown" && (works === "" || works === space.name) && phase !== "ended" && (attached || entities.length < mostEntities);
   const preview = draft !== undefined && source && file !== undefined;
   const save = async () => {
     if (await files.save()) setSaid("Saved");
@@ -127,6 +136,11 @@ export default function FilePanel({ onClose }: { onClose(): void }) {
         </div>
         {file && (
           <Menu label={`Actions for ${nameOf(path)}`} icon={<Dots size={16} />}>
+            {attachable && (
+              <MenuItem icon={<Pin size={16} />} onSelect={() => void chat.setEntities(attached ? entities.filter((e) => e.path !== path) : [...entities, { path, title: titleIn(file.text ?? "", path) }])}>
+                {attached ? "Detach from this conversation" : "Attach to this conversation"}
+              </MenuItem>
+            )}
             <MenuItem icon={<Download size={16} />} onSelect={download}>
               Download
             </MenuItem>
