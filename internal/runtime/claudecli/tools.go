@@ -39,7 +39,6 @@ var natives = []native{
 	{name: "Bash", shell: true, subject: "{command}", effect: parley.EffectWrite, timeout: longestShell},
 	{name: "KillShell", shell: true, cli: "TaskStop", api: "TaskStop", effect: parley.EffectWrite, timeout: time.Minute},
 	{name: "Task", api: "Agent", effect: parley.EffectRead},
-	{name: "Skill", subject: "{skill}", effect: parley.EffectRead},
 }
 
 // asking are tools of ours that the CLI has too. The CLI's model gets the CLI's tool, and the call

@@ -177,11 +177,15 @@ const askName = "AskUserQuestion"
 
 // questions: a person answers a question, and declines another.
 func questions(t *testing.T, c CLI) {
-	r := c.start(t)
+	r := c.start(t, func(a *parley.App, _ *claudecli.Options, _ *engine.Options) { a.Runtimes = []string{"loop"} })
 	defer r.Stop()
 	s := r.Session()
 	turn := r.Send(s.ID, Script(Step{Use: []Use{which}}, Step{Use: []Use{which}}, Step{Text: "Thanks."}))
-	r.answer(t, r.waiting(t, s), parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{"Which?": "B"}})
+	first := r.waiting(t, s)
+	if _, err := r.Engine.Update(ctx, enginetest.User, s.ID, parley.UpdateSession{Runtime: ptr("loop")}); parley.CodeOf(err) != parley.CodeBusy {
+		t.Errorf("another runtime in the middle of a turn: %v", err)
+	}
+	r.answer(t, first, parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{"Which?": "B"}})
 	r.answer(t, r.waiting(t, s), parley.Answer{Choice: parley.ChoiceDeny})
 	if got := r.Await(turn.ID); got.Status != parley.StatusCompleted {
 		t.Errorf("%s %+v", got.Status, got.Error)
