@@ -103,12 +103,12 @@ func chatLeft(cmd *cobra.Command, o chat.Options, left chat.Left, err error) err
 		if f := cmd.Flags().Lookup("server"); f != nil && f.Changed {
 			how += " --server " + f.Value.String()
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s --session %s\n", how, left.Session)
+		fmt.Fprintf(cmd.ErrOrStderr(), "To go on: %s --session %s\n", how, left.Session)
 		if left.Busy && o.Own != nil && o.Own() {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Its turn stopped with this program; there, /resume goes on with it.")
 		}
 	}
-	if err != nil && cmd.Context().Err() != nil {
+	if err != nil && (cmd.Context().Err() != nil || parley.CodeOf(err) == parley.CodeCancelled) {
 		return &exitError{exitSignal, nil}
 	}
 	return err
@@ -119,11 +119,6 @@ const maxKey = 16 << 10
 
 // chatElsewhere chats with a server at a URL.
 func (f *flags) chatElsewhere(cmd *cobra.Command, o chat.Options, server, keyFile, session string) error {
-	for _, name := range []string{"data", "store", "apps", "addr"} {
-		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
-			return usage(parley.Errorf(parley.CodeInvalid, "--%s is about a server on this machine, and --server names one elsewhere", name).WithHint("leave out one of them"))
-		}
-	}
 	at, err := url.Parse(server)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return usage(parley.Errorf(parley.CodeInvalid, "--server needs a URL").WithHint("write it like https://parley.example.org"))
@@ -135,6 +130,11 @@ func (f *flags) chatElsewhere(cmd *cobra.Command, o chat.Options, server, keyFil
 	if keyFile != "" {
 		if key, err = keyOf(keyFile); err != nil {
 			return usage(err)
+		}
+	}
+	for _, name := range []string{"data", "store", "apps", "addr"} {
+		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
+			return usage(parley.Errorf(parley.CodeInvalid, "--%s is about a server on this machine, and --server names one elsewhere", name).WithHint("leave out one of them"))
 		}
 	}
 	if key != "" && at.Scheme == "http" && !isLoopback(at.Host) && !isLoopback(at.Host+":80") {

@@ -55,7 +55,8 @@ type Left struct {
 	Busy    bool             // one of its turns has not ended
 }
 
-// Run shows sessions until the person leaves, ctx ends, or the server refuses for good.
+// Run shows sessions until the person leaves, or the server refuses for good. When ctx ends or the
+// terminal is gone (SIGHUP), it returns CodeCancelled.
 func Run(ctx context.Context, o Options) (Left, error) {
 	if o.Plain {
 		return runPlain(ctx, o)
@@ -64,7 +65,11 @@ func Run(ctx context.Context, o Options) (Left, error) {
 	defer hung()
 	m := newModel(ctx, o)
 	defer m.end()
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
+	env := os.Environ()
+	if o.Env("NO_COLOR") != "" { // any value says no, and Bubble Tea knows some
+		env = append(env, "NO_COLOR=1")
+	}
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(env), tea.WithoutSignalHandler())
 	_, err := p.Run()
 	left := m.left()
 	switch {
@@ -73,7 +78,7 @@ func Run(ctx context.Context, o Options) (Left, error) {
 	case errors.Is(err, tea.ErrProgramPanic):
 		return left, parley.Errorf(parley.CodeInternal, "the chat has a bug and had to end: %w", err).WithHint("the session is not affected: open it again")
 	case ctx.Err() != nil:
-		return left, context.Cause(ctx)
+		return left, parley.Errorf(parley.CodeCancelled, "stopped: %w", context.Cause(ctx))
 	case err != nil:
 		return left, parley.Errorf(parley.CodeInternal, "the terminal: %w", err)
 	}

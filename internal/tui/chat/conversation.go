@@ -33,6 +33,7 @@ type turn struct {
 	id        parley.TurnID
 	status    parley.TurnStatus
 	first     int64 // its first event
+	seq       int64 // its last event
 	from      int64 // events of it up to this one are not shown; 0: all are
 	origin    parley.Origin
 	message   string
@@ -82,6 +83,7 @@ const (
 type item struct {
 	kind  itemKind
 	turn  *turn
+	seq   int64 // the event that it came with
 	at    time.Time
 	agent parley.AgentPath
 	inner []*item // of a sub-agent
@@ -250,7 +252,7 @@ func (t *turn) textOf(call parley.CallID, kind parley.DeltaKind, agent parley.Ag
 
 // add puts an item at the end of what its agent did.
 func (t *turn) add(it *item) {
-	it.turn = t
+	it.turn, it.seq = t, t.seq
 	if it.agent.Depth() > 0 {
 		if of := t.agents[it.agent]; of != nil {
 			of.inner = append(of.inner, it)
@@ -310,6 +312,7 @@ func (c *conversation) apply(e parley.Event) {
 		c.closed(e, p.ID, nil)
 	default:
 		if t := c.turn(e.Turn); t != nil {
+			t.seq = e.Seq
 			t.apply(e, p)
 		} else if ends(p) {
 			c.dequeue(e.Turn)

@@ -85,9 +85,7 @@ func TestConversation(t *testing.T) {
 			tail := newConversation(parley.SessionInfo{})
 			var before []*turn
 			var part *turn
-			for _, s := range head.turns {
-				before = append(before, s)
-			}
+			before = append(before, head.turns...)
 			tail.queue = append(tail.queue, head.queue...)
 			if n := len(before); n > 0 && !before[n-1].status.Ended() && len(head.turns) == n {
 				part = before[n-1]
@@ -111,5 +109,52 @@ func TestConversation(t *testing.T) {
 				t.Fatalf("%s, read from %d on (-whole +got):\n%s", name, cut, cmp.Diff(want, got))
 			}
 		}
+	}
+}
+
+// A conversation that becomes too large lets its beginning go, and can read it again.
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	c := newConversation(parley.SessionInfo{})
+	seq := int64(0)
+	event := func(turn parley.TurnID, p parley.Payload) {
+		seq++
+		e := parley.NewEvent(turn, "a", p)
+		e.Seq, e.Time = seq, time.Unix(seq, 0)
+		c.apply(e)
+	}
+	output := strings.Repeat("x", 60<<10)
+	var ids []parley.TurnID
+	for i := range 100 {
+		id := parley.TurnID(rune('A' + i))
+		ids = append(ids, id)
+		event(id, parley.TurnStarted{TurnRequest: parley.TurnRequest{Message: parley.Text(parley.RoleUser, "hello")}})
+		for j := range 20 {
+			call := parley.CallID(string(id) + string(rune('a'+j)))
+			event(id, parley.ToolStarted{Call: call, Name: "look"})
+			event(id, parley.ToolEnded{ToolResult: parley.ToolResult{Call: call, Outcome: parley.OutcomeOK, Output: output}, Name: "look"})
+		}
+		event(id, parley.TurnCompleted{})
+		c.trim(true)
+		total := 0
+		for _, t := range c.turns {
+			total += t.bytes()
+		}
+		if total > maxShown {
+			t.Fatalf("after turn %d it has %d bytes", i, total)
+		}
+	}
+	if n := len(c.turns); n == 0 || n == 100 || c.older != c.turns[0].id || c.from != c.turns[0].first-1 || c.turns[n-1].id != ids[99] {
+		t.Errorf("it keeps %d turns, from %d, before %s", n, c.from, c.older)
+	}
+	event("long", parley.TurnStarted{})
+	for j := range maxItems + 10 {
+		event("long", parley.ToolStarted{Call: parley.CallID(rune(0x4e00 + j)), Name: "look"})
+		event("long", parley.ToolEnded{ToolResult: parley.ToolResult{Call: parley.CallID(rune(0x4e00 + j)), Outcome: parley.OutcomeOK}, Name: "look"})
+	}
+	c.trim(true)
+	long := c.turns[len(c.turns)-1]
+	if n := len(long.items); n > maxItems || long.items[0].kind != kindGap || long.from == 0 || long.items[1].seq != long.from+1 {
+		t.Errorf("of a long turn %d items stay, from %d, the first is of event %d", n, long.from, long.items[1].seq)
 	}
 }

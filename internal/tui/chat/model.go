@@ -29,10 +29,9 @@ type model struct {
 	mouse   bool
 	pressed time.Time // when a key was last pressed
 
-	apps   []client.App
-	off    []client.AppOff
-	models []client.Model
-	app    *client.App
+	apps []client.App
+	off  []client.AppOff
+	app  *client.App
 
 	conv      *conversation
 	draft     *draft // a session that is made with its first message
@@ -40,6 +39,7 @@ type model struct {
 	following *following
 	view      viewport
 	loading   bool // older turns are read
+	untrimmed int  // frames since the conversation was last trimmed
 	details   bool // of all items are shown
 
 	ed       *editor
@@ -57,8 +57,6 @@ type model struct {
 	until   time.Time // when it goes; zero: it stays
 	leaving time.Time // Ctrl-C was pressed then, and once more leaves
 	escaped time.Time // Esc was pressed then, and had nothing to do
-
-	cursorX, cursorY int
 }
 
 // draft is a session before its first message.
@@ -261,12 +259,20 @@ func (m *model) received(msg framesMsg) tea.Cmd {
 		return m.openSession(m.conv.info.ID)
 	}
 	m.sync()
+	if m.untrimmed += len(msg.frames); m.conv.stale || m.untrimmed > trimEvery {
+		m.untrimmed = 0
+		m.conv.trim(m.view.follow)
+		m.view.place(m.conv)
+	}
 	if m.conv.stale {
 		m.conv.stale = false
 		return tea.Batch(msg.of.next, m.readTotals())
 	}
 	return msg.of.next
 }
+
+// trimEvery is after how many frames it is looked whether the conversation has become too large.
+const trimEvery = 2000
 
 // readTotals reads what the session has used.
 func (m *model) readTotals() tea.Cmd {
@@ -380,6 +386,7 @@ func (m *model) readOlder(then func(m *model) tea.Cmd) tea.Cmd {
 			it = m.view.list[at].it
 		}
 		c.prepend(o.before, o.part, o.at, o.next)
+		c.trim(false)
 		m.view.place(c)
 		if i := m.view.index(it); i >= 0 {
 			m.view.at = i

@@ -24,7 +24,6 @@ const (
 type openedSession struct {
 	conv  *conversation
 	after int64 // where to follow from
-	modes []parley.PermissionMode
 }
 
 // read reads the end of a session: who it is, what changed it as a whole, its newest turns, and

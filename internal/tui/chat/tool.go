@@ -70,17 +70,24 @@ func kept(raw json.RawMessage) json.RawMessage {
 	if len(raw) <= maxKept {
 		return raw
 	}
-	b, _ := json.Marshal(map[string]string{"input": fmt.Sprintf("%s, which are not shown", size(int64(len(raw))))})
+	return tooLong(len(raw))
+}
+
+// tooLong stands for an input that is not kept.
+func tooLong(n int) json.RawMessage {
+	b, _ := json.Marshal(map[string]string{"input": size(int64(n)) + ", which are not shown"})
 	return b
 }
 
 // clip is the part of a text that is kept, and how many bytes are not.
-func clip(s string) (string, int) {
-	if len(s) <= maxKept {
+func clip(s string) (string, int) { return clipAt(s, maxKept) }
+
+func clipAt(s string, most int) (string, int) {
+	if len(s) <= most {
 		return s, 0
 	}
-	at := maxKept
-	for at > maxKept-4 && s[at]&0xc0 == 0x80 {
+	at := most
+	for at > most-4 && s[at]&0xc0 == 0x80 {
 		at--
 	}
 	return strings.Clone(s[:at]), len(s) - at
