@@ -116,7 +116,7 @@ func (c *crowd) work(ctx context.Context, l *lake.Lake, who int) error {
 
 // again repeats what somebody's git may refuse while others are at it.
 func again(f func() error) (err error) {
-	for range 60 {
+	for range 500 {
 		if err = f(); err == nil {
 			return nil
 		}

@@ -68,7 +68,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   const page = pageOf(i.url);
   // The address is below the link. Other clients find it at the end of the text.
   const foreseen = foreseenIn(i);
-  const text = foreseen?.kind === "post" ? foreseen.post.reason : page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
+  const reason = foreseen?.kind === "post" ? foreseen.post.reason : foreseen?.reason;
+  const text = reason !== undefined ? reason : page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
   const isPlan = i.kind === "question" && i.tool === "ExitPlanMode"; // the agent wrote it, as it writes messages
   return (
     <section

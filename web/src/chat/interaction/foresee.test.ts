@@ -36,6 +36,14 @@ describe("a post", () => {
   });
 });
 
+describe("a change of an entity", () => {
+  test("is a diff, with its reason and without its lines in the text", () => {
+    const input = { path: "a.md", old_string: "x", new_string: "y\n\nz", reason: "So it is" };
+    expect(foreseenIn(ask({ tool: "lake_update", input, text: "The plan asks.\n\nSo it is\n\n-x\n+y\n+\n+z" }))).toMatchObject({ kind: "change", reason: "The plan asks.\n\nSo it is" });
+  });
+  test("whose front matter changes is said in words", () => expect(foreseenIn(ask({ tool: "lake_update", input: { path: "a.md", front: { status: "x" } }, text: "So\n\n+status: x" }))).toBeUndefined());
+});
+
 describe("a change of a file", () => {
   const edit = (before: string, after: string, everywhere = false) => ({ path: "a.md", before, after, everywhere });
   const has = (text: string): Current => ({ state: "read", text });

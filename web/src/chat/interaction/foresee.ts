@@ -17,7 +17,8 @@ export interface Post {
   most: number;
 }
 
-export type Foreseen = { kind: "change"; change: Planned; main: Main } | { kind: "post"; post: Post; main: Main };
+/** reason is the text without what the diff shows better. */
+export type Foreseen = { kind: "change"; change: Planned; reason?: string; main: Main } | { kind: "post"; post: Post; main: Main };
 
 /** The part of the input that is a text for people. */
 export interface Main {
@@ -32,12 +33,16 @@ const whats: Readonly<Record<string, Post["what"]>> = { linkedin_post: "post", l
 /** What the server says before a post, and in whose name it is. */
 const preview = /(?:^|\n\n)A public (?:post|comment|reply) on LinkedIn in the name of ([^\n]{1,200}?)(?:, (?:on|to) urn:[^\n]*)?:\n\n/;
 
+/** What the tools for a lake say of a change to those who see no diff: its lines, at the end. */
+const lines = /(?:^|\n\n)(?:[-+][^\n]*(?:\n|$))+$/;
+
 export function foreseenIn(i: Interaction): Foreseen | undefined {
   if (i.kind !== "permission" && i.kind !== "confirmation") return undefined;
   const change = plannedIn(i.tool, i.input);
   if (change) {
     const main = change.before === undefined ? { field: "content", label: "What the file is to have" } : { field: "new_string", label: "The new text" };
-    return { kind: "change", change, main: { ...main, text: change.after } };
+    const reason = i.tool?.startsWith("lake_") ? { reason: (i.text ?? "").replace(lines, "") } : {};
+    return { kind: "change", change, ...reason, main: { ...main, text: change.after } };
   }
   const post = postIn(i);
   return post && { kind: "post", post, main: { field: "text", label: `Text of the ${post.what}`, text: post.text, most: post.most } };
