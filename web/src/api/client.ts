@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, Effect, EntityRef, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, Effect, EntityRef, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, Schedule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 import { errorInPageWords } from "./words.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
@@ -339,6 +339,10 @@ export interface Client {
   /** undefined: the server has no devices. */
   devices(signal?: AbortSignal): Promise<OwnDevice[] | undefined>;
   removeDevice(id: string): Promise<void>;
+  /** undefined: the server has no schedules. */
+  schedules(signal?: AbortSignal): Promise<Schedule[] | undefined>;
+  pauseSchedule(id: string, paused: boolean): Promise<void>;
+  runSchedule(id: string): Promise<void>;
   /** Signs this browser out; resolves to where it has to go next, or "". */
   signOut(): Promise<string>;
   /** Hands in what a browser brought back from a login at another service. */
@@ -499,6 +503,16 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
         throw cause;
       }
     },
+    schedules: async (signal) => {
+      try {
+        return listOf<Schedule>(await call("GET", "v1/schedules", { signal }), "schedules");
+      } catch (cause) {
+        if (toApiError(cause).status === 404) return undefined;
+        throw cause;
+      }
+    },
+    pauseSchedule: async (schedule, paused) => void (await call("PATCH", `v1/schedules/${id(schedule)}`, { body: { paused } })),
+    runSchedule: async (schedule) => void (await call("POST", `v1/schedules/${id(schedule)}/run`)),
     removeDevice: async (device) => void (await call("DELETE", `v1/devices/${id(device)}`)),
     signOut: async () => ((await call("POST", "v1/signout")) as { url?: string }).url ?? "",
     finishLogin: async (answer) => (await call("POST", "v1/logins", { body: answer })) as LoginFinished,

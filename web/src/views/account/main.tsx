@@ -16,6 +16,7 @@ import { ago, sentence } from "../../ui/text.ts";
 import { ThemeMenu } from "../../ui/theme-menu.tsx";
 import { useNow } from "../../ui/use-now.ts";
 import { browserName, deviceKinds, mayDo, shortName } from "./names.ts";
+import { Schedules } from "./schedules.tsx";
 
 const base = baseOf(location.href);
 const keyring = createKeyring();
@@ -165,6 +166,7 @@ function Account() {
                 />
               ))}
             </Part>
+            <Schedules client={client} base={base} now={now} />
             {ways.devices && (
               <Part title="Devices that are notified" none={ways.devices.length === 0 && "No device is notified."}>
                 {ways.devices.map((d) => (

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { browserName, mayDo, shortName } from "./names.ts";
+import { became, browserName, inWords, mayDo, shortName } from "./names.ts";
 
 test("browsers have names that people know", () => {
   for (const [agent, name] of [
@@ -24,4 +24,25 @@ test("what a key may do", () => {
 test("a user of a provider has a short name", () => {
   expect(shortName("acme:auth0|5f")).toBe("auth0|5f");
   expect(shortName("ana")).toBe("ana");
+});
+
+test("when a schedule runs, in words where they are short", () => {
+  for (const [cron, zone, words] of [
+    ["0 7 * * mon-fri", "Europe/Zurich", "weekdays at 07:00 in Zurich"],
+    ["30 4 * * *", "UTC", "every day at 04:30 UTC"],
+    ["5 * * * *", "America/New_York", "every hour at :05"],
+    ["0 9 * * MON", "America/New_York", "Mondays at 09:00 in New York"],
+    ["@daily", "", "every day at 00:00 UTC"],
+    ["@hourly", "Europe/Zurich", "every hour"],
+    ["*/10 9-17 1 * *", "Europe/Zurich", "*/10 9-17 1 * * in Zurich"],
+  ] as const) {
+    expect(inWords({ cron, time_zone: zone })).toBe(words);
+  }
+});
+
+test("what became of a run", () => {
+  expect(became({ outcome: "begun", status: "completed" })).toBe("Completed");
+  expect(became({ outcome: "begun", status: "streaming" })).toBe("Running since");
+  expect(became({ outcome: "begun" })).toBe("Ran");
+  expect(became({ outcome: "missed" })).toBe("Missed");
 });

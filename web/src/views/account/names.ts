@@ -1,4 +1,6 @@
-// What a browser is, as far as people recognise it from what it calls itself.
+// What a browser is, as far as people recognise it from what it calls itself, and other words of the page.
+
+import type { Schedule, ScheduleRun } from "../../api/types.gen.ts";
 
 const programs: readonly (readonly [RegExp, string])[] = [
   [/Edg(?:A|iOS)?\//, "Edge"],
@@ -36,3 +38,48 @@ export const deviceKinds = { webhook: "Program", webpush: "Browser", fcm: "Phone
 
 /** An address without what everybody's begins with: "acme:ana" is "ana" for people. */
 export const shortName = (user: string): string => user.replace(/^[a-z][a-z0-9-]*:/, "");
+
+const weekdays = ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
+const named: Readonly<Record<string, string>> = { "@hourly": "every hour", "@daily": "every day at 00:00", "@midnight": "every day at 00:00", "@weekly": "Sundays at 00:00", "@monthly": "on the 1st of each month", "@yearly": "once a year", "@annually": "once a year" };
+
+/** A schedule's times in words, as far as the expression is a common one; else the expression. */
+export function inWords(s: Pick<Schedule, "cron" | "time_zone">): string {
+  const zone = s.time_zone && s.time_zone !== "UTC" ? ` in ${s.time_zone.replace(/^.*\//, "").replaceAll("_", " ")}` : " UTC";
+  const name = named[s.cron.toLowerCase()];
+  if (name) return name + (name.includes(":") ? zone : "");
+  const [minute = "", hour = "", day = "", month = "", week = ""] = s.cron.toLowerCase().split(/\s+/);
+  if (month !== "*" || !/^\d{1,2}$/.test(minute)) return s.cron + zone;
+  if (hour === "*" && day === "*" && week === "*") return `every hour at :${minute.padStart(2, "0")}`;
+  if (!/^\d{1,2}$/.test(hour)) return s.cron + zone;
+  const at = ` at ${hour.padStart(2, "0")}:${minute.padStart(2, "0")}${zone}`;
+  if (day === "*" && week === "*") return `every day${at}`;
+  if (day === "*" && /^(mon-fri|1-5)$/.test(week)) return `weekdays${at}`;
+  const one = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"].indexOf(week);
+  if (day === "*" && (one >= 0 || /^[0-6]$/.test(week))) return `${weekdays[one >= 0 ? one : Number(week)]}${at}`;
+  return s.cron + zone;
+}
+
+/** What became of a run. */
+export function became(r: Pick<ScheduleRun, "outcome" | "status">): string {
+  if (r.outcome === "skipped") return "Skipped";
+  if (r.outcome === "missed") return "Missed";
+  if (r.outcome === "failed") return "Could not begin";
+  switch (r.status) {
+    case "completed":
+      return "Completed";
+    case "failed":
+      return "Failed";
+    case "cancelled":
+      return "Cancelled";
+    case "expired":
+      return "Expired";
+    case "interrupted":
+      return "Interrupted";
+    case "waiting":
+      return "Waits for you since";
+    case undefined:
+      return "Ran";
+    default:
+      return "Running since";
+  }
+}
