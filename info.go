@@ -75,6 +75,7 @@ type SessionInfo struct {
 	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed yet
 	Version    int64         `json:"version"`              // number of the last event
 	Turn       *TurnRef      `json:"turn,omitempty"`       // the open or interrupted turn
+	Last       *TurnRef      `json:"last,omitempty"`       // the turn that ended last
 	Queue      []TurnID      `json:"queue,omitempty"`      // turns queued behind it
 	Rewound    *Rewound      `json:"rewound,omitempty"`    // the last rewind that was not taken back
 	Rewinding  bool          `json:"rewinding,omitempty"`  // a rewind is restoring files

@@ -515,6 +515,10 @@ func (s Session) Info() SessionInfo {
 	if s.Turn != nil {
 		in.Turn = &TurnRef{ID: s.Turn.ID, Status: s.Turn.Status}
 	}
+	if s.Last != nil {
+		last := *s.Last
+		in.Last = &last
+	}
 	if r, ok := s.LastRewind(); ok {
 		in.Rewound = &r
 	}

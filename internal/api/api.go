@@ -70,6 +70,10 @@ type Options struct {
 	// Schedules begin turns at times; nil: there are no such routes.
 	Schedules *schedule.Schedules
 
+	// Partial returns what an open call of a session has shown of its answer; nil: nothing is known of
+	// text in flight.
+	Partial func(id parley.SessionID, call parley.CallID) (shown string, n int64, ok bool)
+
 	// Files are those of users' workspaces; nil: there are no such routes.
 	Files *userfiles.Files
 
@@ -104,6 +108,7 @@ type Server struct {
 	huma huma.API
 
 	streams wire.Streams
+	texts   texts
 	heavy   fair.Turns
 	priming *fair.Turns // of views that begin in the middle of a log
 
@@ -148,6 +153,7 @@ func New(o Options) *Server {
 			Security: []map[string][]string{{}, {"bearer": {}}, {"key": {}}},
 			Tags: []*huma.Tag{
 				{Name: "sessions", Description: "Conversations, each with one log."},
+				{Name: "conversations", Description: "Sessions for clients that keep conversations: status, answer so far and cost, without the log."},
 				{Name: "events", Description: "The log of a session, to read and to follow."},
 				{Name: "turns", Description: "A message and all that an agent does about it."},
 				{Name: "interactions", Description: "Questions that wait for a person."},
@@ -170,6 +176,7 @@ func New(o Options) *Server {
 	s.failures()
 	s.sessionRoutes()
 	s.turnRoutes()
+	s.conversationRoutes()
 	s.eventRoutes()
 	s.windowRoutes()
 	s.interactionRoutes()

@@ -28,6 +28,7 @@ type Engine interface {
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	SessionPage(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, seam.SessionMark, error)
+	Alias(ctx context.Context, p parley.Principal, app, outside string) (parley.SessionID, error)
 	State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error)
 
 	Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error)

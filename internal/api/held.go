@@ -32,6 +32,12 @@ func heldBy(operation string) (bytes int, late bool) {
 		return heldGraph, false
 	case "follow-entity-changes":
 		return 0, false
+	case "list-conversation-views":
+		return heldList, false
+	case "follow-conversation-view":
+		return 0, false
+	case "delete-conversation-view":
+		return 0, true
 	case "get-artifact":
 		return maxArtifact, false
 	case "events", "await-turn", "import-session", "stream", "list-sessions", "export-session":

@@ -116,18 +116,19 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 // resources says what the ids in the paths of the API are, by how the paths begin. A route with an
 // id and without a row here fails the test.
 var resources = map[string]func(o owned) string{
-	"/v1/apps/{app}":        func(owned) string { return "home" }, // nobody's
-	"/v1/sessions/{id}":     func(o owned) string { return string(o.session) },
-	"/v1/turns/{id}":        func(o owned) string { return string(o.turn) },
-	"/v1/interactions/{id}": func(o owned) string { return string(o.interaction) },
-	"/v1/artifacts/{id}":    func(o owned) string { return o.artifact },
-	"/v1/logins/{id}":       func(o owned) string { return string(o.session) }, // of the vault, which is not set up: see TestLogins
-	"/v1/devices/{id}":      func(o owned) string { return o.device },
-	"/v1/proposals/{id}":    func(o owned) string { return string(o.session) }, // of a lake, which others do not find
-	"/v1/schedules/{id}":    func(o owned) string { return o.schedule },
-	"/v1/deliveries/{id}":   func(o owned) string { return o.delivery },
-	"/v1/me/signins/{id}":   func(o owned) string { return o.signIn },
-	"/v1/me/keys/{name}":    func(o owned) string { return o.key },
+	"/v1/apps/{app}":         func(owned) string { return "home" }, // nobody's
+	"/v1/sessions/{id}":      func(o owned) string { return string(o.session) },
+	"/v1/turns/{id}":         func(o owned) string { return string(o.turn) },
+	"/v1/interactions/{id}":  func(o owned) string { return string(o.interaction) },
+	"/v1/artifacts/{id}":     func(o owned) string { return o.artifact },
+	"/v1/logins/{id}":        func(o owned) string { return string(o.session) }, // of the vault, which is not set up: see TestLogins
+	"/v1/devices/{id}":       func(o owned) string { return o.device },
+	"/v1/proposals/{id}":     func(o owned) string { return string(o.session) }, // of a lake, which others do not find
+	"/v1/schedules/{id}":     func(o owned) string { return o.schedule },
+	"/v1/deliveries/{id}":    func(o owned) string { return o.delivery },
+	"/v1/me/signins/{id}":    func(o owned) string { return o.signIn },
+	"/v1/me/keys/{name}":     func(o owned) string { return o.key },
+	"/v1/conversations/{id}": func(o owned) string { return string(o.session) },
 }
 
 // public are routes of the API whose answers are the same for everybody.
@@ -247,6 +248,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 	t := k.t
 	t.Helper()
 	bodies := map[string]string{
+		"PATCH /v1/conversations/{id}":              `{"title":"mine now"}`,
 		"POST /v1/sessions":                         `{"app":"home","outside_id":"` + ana.outside + `"}`,
 		"POST /v1/sessions/{id}/turns":              `{"message":"mine now"}`,
 		"POST /v1/sessions/{id}/approvals/{digest}": `{"state":"allowed"}`,

@@ -134,6 +134,9 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/apps/{app}/entities/{entity_id}/history from":  "yesterday -1 2026-11-01",
 		"/apps/{app}/entities/{entity_id}/history to":    "yesterday -1 2026-11-01",
 	}
+	for row, values := range map[string]string{"/{id} app": "", "/{id}/stream app": "", "/{id}/stream after": after, " app": "nosuch -1", " limit": number + " 201", " cursor": mark} {
+		wrong["/v1/conversations"+row] = values
+	}
 	// Lakes are tested in api, which has some.
 	for op, names := range map[string]string{
 		"": "kind owner status tag folder title after", "/search": "kind owner status tag folder title after q", "/graph": "kind owner status tag folder title", "/tags": "", "/tree": "path after",

@@ -176,6 +176,7 @@ export interface SessionInfo {
   steps_since?: string; // when the oldest turn ended whose steps are not condensed yet
   version: number; // number of the last event
   turn?: TurnRef; // the open or interrupted turn
+  last?: TurnRef; // the turn that ended last
   queue?: TurnID[]; // turns queued behind it
   rewound?: Rewound; // the last rewind that was not taken back
   rewinding?: boolean; // a rewind is restoring files
