@@ -64,8 +64,7 @@ const (
 )
 
 func (e *editor) paste(text string) {
-	text = clean(strings.ReplaceAll(text, "\r\n", "\n"))
-	text = strings.ReplaceAll(text, "\r", "\n")
+	text = clean(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)) // terminals paste lines with the key Enter
 	lines := strings.Count(text, "\n") + 1
 	if e.secret || len(text) <= longPaste && lines <= pasteLines {
 		if e.secret {
