@@ -22,7 +22,8 @@
 // What is not limited: the time that a command takes (its caller ends it), and what commands of the
 // same workspace do to one another's files.
 //
-// A program that uses this package calls [Main] at the beginning of its main function.
+// Any program with this package can be the helper, a test, too: its init function sees that it was started as
+// one, and main is not reached.
 package confine
 
 import (
@@ -100,8 +101,8 @@ const (
 // argument is the first argument of the helper.
 const argument = "confined-command"
 
-// Main runs the helper if this process was started as one; it does not return then.
-func Main() {
+// Not every main function could be relied on to begin with a call: those of tests are strangers'.
+func init() {
 	if len(os.Args) == 2 && os.Args[1] == argument {
 		helper()
 	}

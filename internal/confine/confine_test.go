@@ -15,9 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/proc"
 )
 
-// TestMain is also the helper, and the attacker of TestWaysOut.
+// TestMain is also the attacker of TestWaysOut.
 func TestMain(m *testing.M) {
-	confine.Main()
 	if name := os.Getenv("CONFINE_ATTACK"); name != "" {
 		attack(name)
 	}

@@ -114,7 +114,7 @@ func TestBash_in_a_session(t *testing.T) {
 	id := s.session("shell")
 	ask := func(text string) string {
 		t.Helper()
-		end := s.settle(s.send(id, text).ID)
+		end := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(s.send(id, text).ID)+"/await", `{"timeout_ms":60000}`)
 		if end.Response == nil {
 			return string(end.Status)
 		}

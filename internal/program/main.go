@@ -23,7 +23,6 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/app"
-	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/tui"
 )
 
@@ -47,7 +46,6 @@ const (
 
 // Main runs the program with the given parts added to the standard ones. It ends the process.
 func Main(parts ...app.Part) {
-	confine.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Writing to a closed pipe returns an error instead of ending the process, so that
 	// everything open is closed.

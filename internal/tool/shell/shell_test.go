@@ -13,16 +13,9 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/tool/shell"
 )
-
-// TestMain is also the helper of the sandbox.
-func TestMain(m *testing.M) {
-	confine.Main()
-	os.Exit(m.Run())
-}
 
 const patience = time.Minute
 
