@@ -60,6 +60,7 @@ var mayImport = []struct {
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/prompt", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},
+	{"internal/attach", []string{".", "internal/extract", "internal/fair", "internal/picture", "internal/proc", "internal/seam"}},
 	{"internal/confine", []string{"internal/files", "internal/proc"}},
 	{"internal/tool/shell", []string{".", "internal/confine", "internal/fair", "internal/files", "internal/proc", "internal/seam"}},
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout", "internal/picture"}},

@@ -35,6 +35,10 @@ const (
 	// URI, Title, MediaType, Text. It is the server's word, and no instruction. A resource that
 	// is an image or a file is a PartImage or PartFile with Server, URI and Title.
 	PartResource PartType = "resource"
+	// PartAttachment is a file that the user attached: Artifact, Name, MediaType, Size, and its Text,
+	// of which Whole is the artifact with all. With IsError, Text says why nothing of it is read. An
+	// image that the model sees is a PartImage.
+	PartAttachment PartType = "attachment"
 )
 
 // Part is a piece of a message.
@@ -51,6 +55,7 @@ type Part struct {
 	Artifact   ArtifactID      `json:"artifact,omitempty"`
 	MediaType  string          `json:"media_type,omitempty"`
 	Size       int64           `json:"size,omitempty"`   // of the artifact, in bytes; 0: not known
+	Whole      ArtifactID      `json:"whole,omitempty"`  // of an attachment: the artifact with its text
 	Server     string          `json:"server,omitempty"` // of a resource: the MCP server that it is from
 	URI        string          `json:"uri,omitempty"`    // of a resource
 	Title      string          `json:"title,omitempty"`  // of a resource: what people are shown
@@ -77,10 +82,12 @@ func Text(role Role, text string) Message {
 const maxSaid = 4 << 10
 
 // Said returns m as later turns have it: without the prompt that its slash command stands for, and
-// with only the beginnings of its resources.
+// with only the beginnings of its resources and attachments.
 func (m Message) Said() Message {
 	command := func(p Part) bool { return p.Type == PartCommand }
-	long := func(p Part) bool { return p.Type == PartResource && len(p.Text) > maxSaid }
+	long := func(p Part) bool {
+		return (p.Type == PartResource || p.Type == PartAttachment) && len(p.Text) > maxSaid
+	}
 	if slices.ContainsFunc(m.Parts, func(p Part) bool { return command(p) || long(p) }) {
 		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), command)
 		for i, p := range m.Parts {
@@ -98,6 +105,21 @@ func (m Message) Resources() (list []ResourceRef) {
 		if r := (ResourceRef{p.Server, p.URI, p.Title}); p.Server != "" && !slices.ContainsFunc(list, r.Is) {
 			list = append(list, r)
 		}
+	}
+	return list
+}
+
+// Attachments are the files that m has, without those of MCP servers.
+func (m Message) Attachments() (list []Attachment) {
+	for _, p := range m.Parts {
+		if p.Artifact == "" || p.Server != "" || p.Type != PartAttachment && p.Type != PartImage && p.Type != PartFile {
+			continue
+		}
+		a := Attachment{ID: p.Artifact, Name: p.Name, MediaType: p.MediaType, Size: p.Size, Image: strings.HasPrefix(p.MediaType, "image/")}
+		if p.IsError {
+			a.Unread = p.Text
+		}
+		list = append(list, a)
 	}
 	return list
 }

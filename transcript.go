@@ -40,7 +40,8 @@ type TurnView struct {
 	Rewound      int64         `json:"rewound,omitempty"` // the number of the rewind that took it back
 	Origin       Origin        `json:"origin"`
 	Message      string        `json:"message"`
-	Resources    []ResourceRef `json:"resources,omitempty"` // attached to the message
+	Resources    []ResourceRef `json:"resources,omitempty"`   // attached to the message
+	Attachments  []Attachment  `json:"attachments,omitempty"` // files that the message has
 	By           string        `json:"by,omitempty"`
 	Client       string        `json:"client,omitempty"`
 	RetryOf      TurnID        `json:"retry_of,omitempty"`
@@ -142,7 +143,7 @@ func (v *Transcript) Apply(e Event) {
 
 func (v *Transcript) ask(e Event, r TurnRequest, status TurnStatus) {
 	v.Turns = append(v.Turns, TurnView{
-		ID: e.Turn, Status: status, Seq: e.Seq, Origin: r.Origin, Message: r.Message.Text(), Resources: r.Message.Resources(), By: r.By, Client: r.Client,
+		ID: e.Turn, Status: status, Seq: e.Seq, Origin: r.Origin, Message: r.Message.Text(), Resources: r.Message.Resources(), Attachments: r.Message.Attachments(), By: r.By, Client: r.Client,
 		RetryOf: r.RetryOf, AskedAt: e.Time, Steps: []StepView{}, Texts: []TextView{}, Models: []string{},
 	})
 }

@@ -189,6 +189,7 @@ func New(o Options) *Server {
 	s.entityRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()
+	s.attachmentRoutes()
 	s.specRoutes()
 	s.mux.HandleFunc("/", s.nothing)
 	return s
@@ -252,7 +253,7 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.manyOr(h)
 	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
-	case http.MethodPut + " " + filePath:
+	case http.MethodPut + " " + filePath, http.MethodPost + " " + attachPath:
 		h = r.s.writing(h)
 	case http.MethodPost + " " + importPath:
 		h = r.s.importing(h)

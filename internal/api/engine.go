@@ -59,6 +59,7 @@ type Engine interface {
 	Sweep(ctx context.Context, p parley.Principal) (engine.Swept, error)
 
 	Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (seam.Artifact, []byte, error)
+	Attach(ctx context.Context, p parley.Principal, id parley.SessionID, name string, body []byte) (parley.Attachment, error)
 }
 
 // Importer makes a session from a checked archive, with new ids.

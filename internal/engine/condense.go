@@ -122,7 +122,7 @@ func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, 
 // attachedTo reports whether a message that prompts may contain points to an artifact.
 func (s *session) attachedTo(id parley.ArtifactID) bool {
 	in := func(m parley.Message) bool {
-		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact == id })
+		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact == id || p.Whole == id })
 	}
 	v := &s.state
 	return v.Turn != nil && in(v.Turn.Request.Message) ||

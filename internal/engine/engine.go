@@ -52,11 +52,13 @@ import (
 
 // Options configure an engine.
 type Options struct {
-	Store    seam.Store
-	Log      *eventlog.Writer // the engine must be its only holder
-	Reader   *eventlog.Reader
-	Runtimes map[string]seam.Runtime // by App.Runtime
-	Models   seam.Models
+	Store seam.Store
+	// Documents reads the files that users attach. Nil: none can be attached.
+	Documents seam.DocumentReader
+	Log       *eventlog.Writer // the engine must be its only holder
+	Reader    *eventlog.Reader
+	Runtimes  map[string]seam.Runtime // by App.Runtime
+	Models    seam.Models
 	// Scopes says what the turns of a session run with. Whoever made it closes it, after the
 	// engine. Nil: every session of an app of Apps has its Tools, by the app's name, and no
 	// workspace.

@@ -450,7 +450,7 @@ func (s *session) again(ctx context.Context, p parley.Principal, c asked) error 
 		if part.Artifact == "" || len(c.files) > 0 {
 			continue
 		}
-		if _, err := s.attached(ctx, p, part.Artifact); err != nil {
+		if _, err := s.attached(ctx, p, part.Artifact, parley.Send{}); err != nil {
 			return parley.Errorf(err.Code, "the resource %s of the message is not there any more", parley.ResourceRef{Server: part.Server, URI: part.URI}).
 				WithHint("send the message again instead")
 		}

@@ -253,7 +253,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	}
 	message.Parts = append(message.Parts, c.read...)
 	for i, id := range c.Attachments {
-		part, err := s.attached(ctx, p, id)
+		part, err := s.attached(ctx, p, id, c.Send)
 		if err != nil {
 			return parley.TurnRequest{}, err.WithField(fmt.Sprintf("attachments[%d]", i))
 		}
@@ -266,13 +266,14 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 }
 
 const (
-	maxAttachments = 10
+	maxAttachments = parley.MaxAttachments
 	// maxAttachment is the largest picture or document, in bytes, that providers accept.
-	maxAttachment = 20 << 20
+	maxAttachment = parley.MaxAttachment
 )
 
-// attached is the message part that points to an artifact of the session.
-func (s *session) attached(ctx context.Context, p parley.Principal, id parley.ArtifactID) (parley.Part, *parley.Error) {
+// attached is the message part that points to an artifact of the session, for the model that answers
+// a message.
+func (s *session) attached(ctx context.Context, p parley.Principal, id parley.ArtifactID, c parley.Send) (parley.Part, *parley.Error) {
 	a, err := s.e.artifactOf(ctx, p, s.id, id)
 	switch {
 	case isCode(err, parley.CodeNotFound):
@@ -281,6 +282,11 @@ func (s *session) attached(ctx context.Context, p parley.Principal, id parley.Ar
 		return parley.Part{}, parley.Errorf(parley.CodeOf(err), "%w", err)
 	case a.Size > maxAttachment:
 		return parley.Part{}, tooLong("artifact "+string(id), maxAttachment, "bytes")
+	}
+	if part, ok, err := s.given(ctx, p, a, c); err != nil {
+		return parley.Part{}, parley.Errorf(parley.CodeOf(err), "%w", err)
+	} else if ok {
+		return part, nil
 	}
 	kind := parley.PartFile
 	if strings.HasPrefix(a.MediaType, "image/") {

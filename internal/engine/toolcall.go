@@ -558,7 +558,7 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: h.r.tools.Placed(decl, d.Call.Input), Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
 		Principal: h.r.owner, Session: s.id, Turn: h.r.turn, App: h.r.app.Name, Space: h.r.tools.Space(), ReadOnly: h.r.readOnly, Direct: h.State().Direct,
-		Hints: h.hints(),
+		Hints: h.hints(), Attached: h.attachedText,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},

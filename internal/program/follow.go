@@ -35,6 +35,7 @@ type runner struct {
 	answerWith string
 	resumeWith string           // the command that resumes a turn, without its id
 	workspace  parley.Workspace // of a new session; empty: the app's default
+	attach     []string         // files that the message has
 
 	asked int64 // what was asked up to this event is answered, but for open
 	seen  int64 // events up to this one are not shown

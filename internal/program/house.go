@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/approval"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/attach"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/config"
@@ -357,7 +358,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
-		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
+		Documents: attach.New(), Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
 		Archive: shelf{kept, h.files, checks, p.claude}, Files: workspacetools.NewRestorer(checks, nil), NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ import (
 func newRun(f *flags) *cobra.Command {
 	var app, session, space, busy string
 	var asJSON bool
-	var named []string
+	var named, files []string
 	cmd := &cobra.Command{
 		Use: `run "message"`, Short: "Ask one question and print the answer", Args: listed(cobra.MinimumNArgs(1), `such as parley run "What is the final spec?"; the argument - stands for standard input`),
 		Long: `Ask one question and print the answer. Only the answer goes to standard output; what
@@ -41,6 +42,7 @@ Exit codes: 0 answered, 1 failed, 2 wrong usage or settings, 3 the turn ended wi
 an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 		Example: `  parley run --app chaos "What is the final spec for the login?"
   parley run --session last "And which library?"
+  parley run --app notes --attach report.pdf "What does it say about costs?"
   git diff | parley run --app chaos "What contradicts this change?" - > answer.md`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.settings(cmd)
@@ -67,6 +69,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 					model = l.settings.Model
 				}
 				r.workspace = parley.Workspace(space)
+				r.attach = files
 				return r.run(ctx, app, session, parley.Send{Message: message, Model: model, Busy: parley.BusyMode(busy), Credentials: given})
 			})
 		},
@@ -76,6 +79,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 	cmd.Flags().StringVar(&session, "session", "", "continue this session, by its `id`; \"last\" is the one that changed last")
 	cmd.Flags().StringVar(&busy, "busy", "", "what to do in a session that is busy, or waits for you: `reject`, enqueue, interrupt or steer (default: as the session says)")
 	credentialFlag(cmd, &named)
+	cmd.Flags().StringArrayVar(&files, "attach", nil, "attach the `file`; may be given several times")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the turn's events as lines of JSON")
 	return cmd
 }
@@ -142,9 +146,40 @@ func readInput(t *tui.Terminal, limit int64) (string, error) {
 	return text, nil
 }
 
+// attached gives the files of --attach to a session. What could not be read of one is said.
+func (r *runner) attached(ctx context.Context, id parley.SessionID) (list []parley.ArtifactID, err error) {
+	for _, name := range r.attach {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return nil, usage(parley.Errorf(parley.CodeInvalid, "%w", err))
+		case !info.Mode().IsRegular():
+			return nil, usage(parley.Errorf(parley.CodeInvalid, "%s is not a file", name))
+		case info.Size() > parley.MaxAttachment:
+			return nil, usage(parley.Errorf(parley.CodeTooLarge, "%s has %d bytes; at most %d can be attached", name, info.Size(), parley.MaxAttachment))
+		}
+		body, err := os.ReadFile(name)
+		if err != nil {
+			return nil, usage(parley.Errorf(parley.CodeInvalid, "%w", err))
+		}
+		a, err := r.l.Attach(ctx, id, filepath.Base(name), body)
+		if err != nil {
+			return nil, err
+		}
+		if a.Unread != "" {
+			fmt.Fprintf(r.t.Err, "%s is attached, but the model cannot read it: %s\n", tui.Plain(a.Name), tui.Plain(a.Unread))
+		}
+		list = append(list, a.ID)
+	}
+	return list, nil
+}
+
 func (r *runner) run(ctx context.Context, app, session string, s parley.Send) error {
 	id, err := r.session(ctx, app, session)
 	if err != nil {
+		return err
+	}
+	if s.Attachments, err = r.attached(ctx, id); err != nil {
 		return err
 	}
 	t, err := r.l.Deliver(ctx, id, s)

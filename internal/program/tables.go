@@ -18,6 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tool/ask"
+	"github.com/parley-server/parley/internal/tool/attachment"
 	laketools "github.com/parley-server/parley/internal/tool/lake"
 	plans "github.com/parley-server/parley/internal/tool/plan"
 	tidytools "github.com/parley-server/parley/internal/tool/tidy"
@@ -57,7 +58,10 @@ var toolsets = map[string]app.Open{
 	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
 	"rest":    newREST,
-	"plan":    func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
+	"attachments": func(app.ToolDeps) (app.Service, error) {
+		return app.Service{Toolset: attachment.New()}, nil
+	},
+	"plan": func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: plans.New()}, nil },
 	"workspace": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: workspacetools.New(workspacetools.Options{Checkpoints: d.Checkpoints, Requested: d.Touching, Turns: d.LargeFiles})}, nil
 	},

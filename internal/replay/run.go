@@ -373,7 +373,7 @@ type messageKey struct{}
 func gathered(ctx context.Context, _ parley.Send) (parts []parley.Part) {
 	m, _ := ctx.Value(messageKey{}).(parley.Message)
 	for _, p := range m.Parts {
-		if p.Type == parley.PartCommand || p.Type == parley.PartResource {
+		if p.Type == parley.PartCommand || p.Type == parley.PartResource || p.Type == parley.PartAttachment {
 			parts = append(parts, p)
 		}
 	}

@@ -179,6 +179,9 @@ type Run struct {
 	// relative to the workspace and use slashes. Changes returns when the announcement is in
 	// the log. After an error the call must not change the files. Never nil.
 	Changes func(ctx context.Context, paths ...string) error
+	// Attached returns the text of a file that a user attached to the session, by the file's id. Nil:
+	// there are none here.
+	Attached func(ctx context.Context, id parley.ArtifactID) (string, error)
 	// Keep stores a file that the tool made besides its result, such as a plot, as an
 	// artifact of the call. Never nil. The error says why it was refused: too large, too
 	// many, or the call is over.

@@ -47,6 +47,8 @@ func said(role parley.Role, parts []parley.Part, finish string) message {
 			m.Parts = append(m.Parts, part{Type: "text", Content: clip(p.Text)})
 		case parley.PartResource:
 			m.Parts = append(m.Parts, part{Type: "text", Content: clip("[" + p.Server + ": " + p.URI + "]\n" + p.Text)})
+		case parley.PartAttachment:
+			m.Parts = append(m.Parts, part{Type: "text", Content: clip("[" + p.Name + "]\n" + p.Text)})
 		case parley.PartThinking:
 			m.Parts = append(m.Parts, part{Type: "reasoning", Content: clip(p.Text)})
 		case parley.PartToolCall:

@@ -196,7 +196,7 @@ func (t *turn) content(ctx context.Context, parts []parley.Part) (list []any, er
 			}
 		case strings.TrimSpace(p.Text) != "":
 			text := p.Text
-			if p.Type == parley.PartResource || p.Server != "" {
+			if p.Type == parley.PartResource || p.Type == parley.PartAttachment || p.Server != "" {
 				text = "[" + firstNonEmpty(p.Title, p.URI, p.Name) + "]\n" + text
 			}
 			list = append(list, words(text)...)

@@ -423,7 +423,10 @@ func partsTokens(parts []parley.Part) int64 {
 	var n int64 = 4 // the frame of a message
 	for _, p := range parts {
 		text := len(p.Text)
-		if p.Server != "" {
+		switch {
+		case p.Type == parley.PartAttachment:
+			text = len(attachment(p))
+		case p.Server != "":
 			text = len(resource(p))
 		}
 		n += 4 + tokens(text+len(p.Name)+len(p.Input)+len(p.Signature))

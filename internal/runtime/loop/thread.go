@@ -20,6 +20,8 @@ func (th *thread) add(role parley.Role, parts ...parley.Part) {
 			p = parley.Part{Type: parley.PartText, Text: "\n\n[/" + p.Name + " stands for:]\n" + p.Text}
 		case p.Type == parley.PartResource:
 			p = parley.Part{Type: parley.PartText, Text: resource(p)}
+		case p.Type == parley.PartAttachment:
+			p = parley.Part{Type: parley.PartText, Text: attachment(p)}
 		case p.Server != "":
 			keep = append(keep, parley.Part{Type: parley.PartText, Text: resource(p)})
 			p.Server, p.URI, p.Title = "", "", ""

@@ -392,7 +392,7 @@ func (t *turn) ask(e parley.Event, r parley.TurnRequest, status parley.TurnStatu
 	t.status, t.origin, t.message, t.resources, t.by, t.asked = status, r.Origin, r.Message.Text(), r.Message.Resources(), r.By, e.Time
 	t.files = nil
 	for _, p := range r.Message.Parts {
-		if (p.Type == parley.PartImage || p.Type == parley.PartFile) && p.Server == "" {
+		if (p.Type == parley.PartImage || p.Type == parley.PartFile || p.Type == parley.PartAttachment) && p.Server == "" {
 			t.files = append(t.files, p)
 		}
 	}

@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, Effect, EntityRef, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, Schedule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import type { Answer, Attachment, BusyMode, Code, Effect, EntityRef, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, Schedule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 import { errorInPageWords } from "./words.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
@@ -297,6 +297,8 @@ export interface SessionWindow {
 export interface SendOptions {
   busy?: BusyMode | undefined;
   resources?: readonly ResourceRef[];
+  /** Ids of files that the session has been given. */
+  attachments?: readonly string[];
   /** Gives up. Whether the message was accepted before the server noticed is in the log. */
   signal?: AbortSignal;
 }
@@ -367,6 +369,8 @@ export interface Client {
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
   send(session: string, message: string, key: string, more?: SendOptions): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
+  /** Gives a file to a session, for its messages. The same file is given once. */
+  attach(session: string, file: File, signal?: AbortSignal): Promise<Attachment>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
@@ -404,6 +408,8 @@ export interface RewindRequest {
 
 export interface RequestOptions {
   body?: unknown;
+  /** The body as it is. */
+  raw?: Blob;
   key?: string;
   signal?: AbortSignal | undefined;
 }
@@ -427,13 +433,14 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
   async function call(method: string, path: string, options: RequestOptions = {}) {
     const headers: Record<string, string> = { Accept: "application/json" };
     if (options.body !== undefined) headers["Content-Type"] = "application/json";
+    if (options.raw) headers["Content-Type"] = "application/octet-stream";
     if (options.key) headers["Idempotency-Key"] = options.key;
     let response: Response;
     try {
       response = await fetcher(base + path, {
         method,
         headers,
-        body: options.body === undefined ? null : JSON.stringify(options.body),
+        body: options.raw ?? (options.body === undefined ? null : JSON.stringify(options.body)),
         signal: options.signal ?? null,
         credentials: "same-origin",
       });
@@ -542,12 +549,14 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       (await call("POST", "v1/sessions", { body: { app, outside_id: outsideID, ...more } })) as SessionInfo,
     update: async (session, patch) => (await call("PATCH", `v1/sessions/${id(session)}`, { body: patch })) as SessionInfo,
     remove: async (session) => void (await call("DELETE", `v1/sessions/${id(session)}`)),
-    send: async (session, message, key, { busy, resources = [], signal } = {}) =>
+    send: async (session, message, key, { busy, resources = [], attachments = [], signal } = {}) =>
       (await call("POST", `v1/sessions/${id(session)}/turns`, {
-        body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources }) },
+        body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources }), ...(attachments.length > 0 && { attachments }) },
         key,
         signal,
       })) as TurnInfo,
+    attach: async (session, file, signal) =>
+      (await call("POST", `v1/sessions/${id(session)}/attachments?name=${id(file.name)}`, { raw: file, signal })) as Attachment,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
     rewind: async (session, request, key) => (await call("POST", `v1/sessions/${id(session)}/rewind`, { body: request, ...(!request.preview && { key }) })) as RewindResult,

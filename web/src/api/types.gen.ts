@@ -505,6 +505,7 @@ export interface TurnView {
   origin: Origin;
   message: string;
   resources?: ResourceRef[]; // attached to the message
+  attachments?: Attachment[]; // files that the message has
   by?: string;
   client?: string;
   retry_of?: TurnID;
@@ -531,6 +532,22 @@ export interface ResourceRef {
   uri: string;
   title?: string;
 }
+
+/** Attachment is a file that a user gave to a session. A message has it when it names its ID in
+ * [Send.Attachments]. */
+export interface Attachment {
+  id: ArtifactID;
+  name: string;
+  media_type: string;
+  size: number;
+  sha256?: Digest;
+  image?: boolean;
+  text?: number;
+  cut?: boolean;
+  unread?: string;
+}
+
+export type ArtifactID = string;
 
 /** StepView is one line of a turn's thought process. */
 export interface StepView {
@@ -1306,6 +1323,7 @@ export interface Part {
   artifact?: ArtifactID;
   media_type?: string;
   size?: number; // of the artifact, in bytes; 0: not known
+  whole?: ArtifactID; // of an attachment: the artifact with its text
   server?: string; // of a resource: the MCP server that it is from
   uri?: string; // of a resource
   title?: string; // of a resource: what people are shown
@@ -1314,9 +1332,7 @@ export interface Part {
 }
 
 /** PartType says which fields of a Part are set. */
-export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider" | "command" | "resource";
-
-export type ArtifactID = string;
+export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider" | "command" | "resource" | "attachment";
 
 /** ToolCall is a request by a model or a client to run a tool. */
 export interface ToolCall {

@@ -95,7 +95,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
               held={held}
               stopping={last?.stopping ?? false}
               blocked={opened.phase === "loading" || opened.phase === "failed" || last?.standing === "unsent"}
-              onSend={(text, busy, attached) => void chat.send(text, busy, attached)}
+              onSend={(text, busy, attached, files) => void chat.send(text, busy, attached, files)}
               onStop={() => void chat.stop()}
             />
           )}

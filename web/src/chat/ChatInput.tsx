@@ -1,14 +1,17 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { ArrowUp, Stop } from "../ui/icons.tsx";
-import type { BusyMode, ResourceRef } from "../api/types.gen.ts";
+import { ArrowUp, Clip, Stop } from "../ui/icons.tsx";
+import type { Attachment, BusyMode, ResourceRef } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
 import { ToAttach } from "./Attached.tsx";
 import { Entities } from "./Entities.tsx";
+import { ToSend } from "./Files.tsx";
 import { ResourceMenu, useResources } from "./ResourceMenu.tsx";
 import { Settings } from "./settings/Settings.tsx";
 import { SlashMenu, useSlash } from "./SlashMenu.tsx";
 import type { Draft } from "./state.ts";
+import { settled } from "./uploads.ts";
+import { useUploads } from "./use-uploads.ts";
 import { useActions, useChat } from "./use-chat.ts";
 import type { Waiting } from "./waiting.ts";
 
@@ -22,7 +25,7 @@ interface Props {
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
   blocked: boolean;
-  onSend(text: string, busy: BusyMode | undefined, attached: readonly ResourceRef[]): void;
+  onSend(text: string, busy: BusyMode | undefined, attached: readonly ResourceRef[], files: readonly Attachment[]): void;
   onStop(): void;
 }
 
@@ -43,7 +46,8 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
   const [later, setLater] = useState(false);
   const asks = waiting !== undefined && !waiting.closes;
   const after = later && waiting?.canQueue === true;
-  const ready = text.trim() !== "" && !streaming && !blocked;
+  const files = useUploads(session);
+  const ready = text.trim() !== "" && !streaming && !blocked && settled(files.uploads);
 
   const slash = useSlash(text, setText);
   const resources = useResources(text, caret, (text, caret) => {
@@ -83,14 +87,15 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
 
   useEffect(() => {
     const putBack = (e: Event) => {
-      const { text, attached } = (e as CustomEvent<Draft>).detail;
+      const { text, attached, files: had = [] } = (e as CustomEvent<Draft>).detail;
       setText(text);
       setAttached(attached);
+      files.put(had);
       requestAnimationFrame(() => area.current?.focus());
     };
     addEventListener(putBackEvent, putBack);
     return () => removeEventListener(putBackEvent, putBack);
-  }, [setAttached]);
+  }, [setAttached, files.put]);
 
   const back = useChat((s) => s.opened.back);
   const field = useChat((s) => s.problem?.field);
@@ -99,7 +104,8 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     if (!back) return;
     setText((text) => (text === "" ? back.text : `${back.text}\n\n${text}`)); // the box was open if the queue is held
     setAttached(back.attached);
-  }, [back, setAttached]);
+    files.put(back.files ?? []);
+  }, [back, setAttached, files.put]);
 
   useEffect(() => {
     if (!matchMedia("(hover: none)").matches) area.current?.focus({ preventScroll: true });
@@ -110,7 +116,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     const message = slash.expand(text.trim());
     if (message === undefined) return setText(""); // the page has done it
     had.current = !matchMedia("(hover: none)").matches;
-    onSend(message, asks ? (after ? "enqueue" : "steer") : undefined, attached);
+    onSend(message, asks ? (after ? "enqueue" : "steer") : undefined, attached, files.take());
     setText("");
     setAttached([]);
     setLater(false);
@@ -149,7 +155,34 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
           area.current?.focus();
         }}
       />
-      <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-4">
+      <ToSend
+        uploads={files.uploads}
+        onRemove={(key) => {
+          files.remove(key);
+          area.current?.focus();
+        }}
+        onRetry={files.retry}
+      />
+      {files.over && (
+        <p aria-hidden className="pointer-events-none fixed inset-0 z-40 m-3 flex items-center justify-center rounded-2xl border-2 border-dashed border-accent bg-bg/85 text-lg font-medium">
+          Drop files to attach them
+        </p>
+      )}
+      <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-1.5">
+      {!streaming && (
+        <>
+          <button
+            type="button"
+            aria-label="Attach files"
+            title="Attach files"
+            onClick={() => files.input.current?.click()}
+            className="inline-flex size-9 shrink-0 items-center justify-center rounded-lg text-text-muted -outline-offset-1 hover:bg-hover hover:text-text-primary [@media(pointer:coarse)]:size-11"
+          >
+            <Clip />
+          </button>
+          <input ref={files.input} type="file" multiple tabIndex={-1} aria-hidden className="hidden" onChange={files.chosen} />
+        </>
+      )}
       <label htmlFor="message" className="sr-only">
         Message
       </label>
@@ -162,6 +195,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         aria-describedby={waiting || held ? "message-does" : undefined}
         {...slash.field}
         {...resources.field}
+        onPaste={files.pasted}
         placeholder={streaming ? (stopping ? "Stopping…" : "Wait for the answer, or stop it") : asks ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => {
           setText(e.currentTarget.value);

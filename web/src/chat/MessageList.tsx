@@ -108,7 +108,7 @@ export function MessageList({ opened }: { opened: Opened }) {
                 {x.direct ? (
                   <DirectCall turn={x.id} question={x.question} />
                 ) : (
-                  <UserMessage text={x.question} resources={x.resources} onRewind={x.seq && !busy ? () => setTo({ where: { turn: x.first ?? x.id }, message: x.question }) : undefined} />
+                  <UserMessage text={x.question} resources={x.resources} attachments={x.attachments} onRewind={x.seq && !busy ? () => setTo({ where: { turn: x.first ?? x.id }, message: x.question }) : undefined} />
                 )}
                 <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
                   <AgentMessage exchange={x} last={x === last} />

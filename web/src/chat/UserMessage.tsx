@@ -1,20 +1,22 @@
 import { memo } from "react";
 
-import type { ResourceRef } from "../api/types.gen.ts";
+import type { Attachment, ResourceRef } from "../api/types.gen.ts";
 import { IconButton } from "../ui/button.tsx";
 import { Rewind } from "../ui/icons.tsx";
 import { LongText } from "../ui/long-text.tsx";
 import { tame } from "../ui/tame.ts";
 import { AttachedTo } from "./Attached.tsx";
+import { FilesOf } from "./Files.tsx";
 
 interface Props {
   text: string;
   resources: readonly ResourceRef[] | undefined;
+  attachments: readonly Attachment[] | undefined;
   /** Offers to go back to before it. */
   onRewind?: (() => void) | undefined;
 }
 
-export const UserMessage = memo(function UserMessage({ text, resources, onRewind }: Props) {
+export const UserMessage = memo(function UserMessage({ text, resources, attachments, onRewind }: Props) {
   return (
     <div className="group/asked ml-auto flex max-w-[78%] items-center justify-end gap-1 max-sm:max-w-[96%]">
       {onRewind && (
@@ -30,7 +32,8 @@ export const UserMessage = memo(function UserMessage({ text, resources, onRewind
         <span dir="ltr" className="sr-only">You asked: </span>
         <LongText text={tame(text)} />
         {resources && <AttachedTo resources={resources} />}
+        {attachments && <FilesOf files={attachments} />}
       </div>
     </div>
   );
-}, (a, b) => a.text === b.text && a.resources === b.resources && !a.onRewind === !b.onRewind);
+}, (a, b) => a.text === b.text && a.resources === b.resources && a.attachments === b.attachments && !a.onRewind === !b.onRewind);

@@ -5,7 +5,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, toApiError, type AppInfo, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
-import type { Answer, BusyMode, EntityRef, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
+import type { Answer, Attachment, BusyMode, EntityRef, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
@@ -20,6 +20,7 @@ interface Outbox {
   key: string;
   text: string;
   attached: readonly ResourceRef[];
+  files: readonly Attachment[];
   /** What happens to it while a turn is open; undefined: the session's setting. */
   busy: BusyMode | undefined;
   /** The last turn before it. */
@@ -410,6 +411,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       id: o.key,
       question: o.text,
       ...(o.attached.length > 0 && { resources: o.attached }),
+      ...(o.files.length > 0 && { attachments: o.files }),
       standing: o.error ? "unsent" : "sending",
       stopping: o.stop ?? false,
       steps: [],
@@ -436,13 +438,26 @@ export abstract class Chat<S extends ChatState = ChatState> {
    * Sends a message in the open session. While its turn waits for a human, "steer" declines with
    * these words, and "enqueue" queues the message after the turn.
    */
-  async send(text: string, busy?: BusyMode, attached: readonly ResourceRef[] = []): Promise<void> {
+  async send(text: string, busy?: BusyMode, attached: readonly ResourceRef[] = [], files: readonly Attachment[] = []): Promise<void> {
     const { id, exchanges } = this.state.opened;
     const before = this.#watches.get(id)?.view.transcript.turns?.at(-1)?.id;
-    this.#outboxes.set(id, { key: this.uuid(), text, attached, busy, before });
+    this.#outboxes.set(id, { key: this.uuid(), text, attached, files, busy, before });
     this.set({ problem: undefined });
     this.#show({ back: undefined, exchanges: this.#withOutbox(id, exchanges.filter((x) => x.standing !== "unsent")) });
     await this.#deliver(id);
+  }
+
+  /** Gives a file to the open session, which is made if it is new. Throws an ApiError. */
+  async attach(file: File, signal: AbortSignal): Promise<Attachment> {
+    const { id } = this.state.opened;
+    try {
+      return await this.client.attach(await this.#server(id), file, signal);
+    } catch (cause) {
+      const error = toApiError(cause);
+      if (error.code !== "not_found") throw error;
+      this.#forget(id); // deleted elsewhere: it is made again
+      return this.client.attach(await this.#server(id), file, signal);
+    }
   }
 
   /** Sends the failed message again. */
@@ -459,10 +474,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** Removes the failed message and returns it. */
   takeBack(): Draft {
     const { id } = this.state.opened;
-    const { text = "", attached = [] } = this.#outboxes.get(id) ?? {};
+    const { text = "", attached = [], files = [] } = this.#outboxes.get(id) ?? {};
     this.#outboxes.delete(id);
     this.#redraw(id);
-    return { text, attached };
+    return { text, attached, ...(files.length > 0 && { files }) };
   }
 
   #redraw(id: string): void {
@@ -509,7 +524,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       const server = await this.#make(id);
       const w = await this.#watched(id, server);
       if (this.#outboxes.get(id) !== o) return;
-      const turn = await this.client.send(server, o.text, o.key, { busy: o.busy, resources: o.attached, signal: away.signal });
+      const turn = await this.client.send(server, o.text, o.key, { busy: o.busy, resources: o.attached, attachments: o.files.map((f) => f.id), signal: away.signal });
       o.turn = turn.id;
       this.#settle(id);
       w.retry(); // at once, if it polls
@@ -522,7 +537,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       if (isRefusal(error) && this.#made.has(id)) await this.#unmake(id);
       else if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
       // It would be refused again as it is, so it goes back into the box.
-      if ((o.attached.length > 0 ? isOfMessage(error) : error.code === "too_large") && this.state.opened.id === id) {
+      if ((o.attached.length + o.files.length > 0 ? isOfMessage(error) : error.code === "too_large") && this.state.opened.id === id) {
         const back = this.takeBack();
         this.#show({ back });
         this.set({ problem: error });

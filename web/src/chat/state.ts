@@ -2,7 +2,7 @@
 
 import type { ApiError, AppInfo } from "../api/client.ts";
 import type { Connection } from "../api/stream.ts";
-import type { ResourceRef, RewindView, SessionInfo } from "../api/types.gen.ts";
+import type { Attachment, ResourceRef, RewindView, SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
 
@@ -43,6 +43,8 @@ export interface Opened {
 export interface Draft {
   text: string;
   attached: readonly ResourceRef[];
+  /** Files that the session has been given. */
+  files?: readonly Attachment[];
 }
 
 /** What is known about a session besides its log: the server's id and its name. */

@@ -1,6 +1,6 @@
 // A turn as a chat shows it: a question, the thought process, and an answer.
 
-import type { Citation, ErrorInfo, ResourceRef, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
+import type { Attachment, Citation, ErrorInfo, ResourceRef, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
 import { errorInPageWords, inPageWords } from "../api/words.ts";
 import { outputText } from "../ui/text.ts";
 import type { InFlight } from "./live.ts";
@@ -18,6 +18,8 @@ export interface Exchange {
   question: string;
   /** The resources that the question has attached. */
   resources?: readonly ResourceRef[];
+  /** The files that it has. */
+  attachments?: readonly Attachment[];
   /** A program called a tool, and no model was asked; the question has the tool's name and input. */
   direct?: boolean;
   standing: Standing;
@@ -125,6 +127,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
     seq: t.seq,
     question: t.message,
     ...(t.resources && { resources: t.resources }),
+    ...(t.attachments && { attachments: t.attachments }),
     ...(t.origin === "call" && { direct: true }),
     standing: t.resumes ? "resuming" : t.status,
     stopping: t.stopping ?? false,

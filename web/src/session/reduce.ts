@@ -4,6 +4,7 @@
 // again.
 
 import type {
+  Attachment,
   ContextObserved,
   Event,
   Interaction,
@@ -116,6 +117,8 @@ class Draft {
     };
     const resources = resourcesOf(r.message.parts);
     if (resources.length > 0) t.resources = resources;
+    const attachments = attachmentsOf(r.message.parts);
+    if (attachments.length > 0) t.attachments = attachments;
     set(t, "by", r.by);
     set(t, "client", r.client);
     set(t, "retry_of", r.retry_of);
@@ -408,6 +411,24 @@ export function resourcesOf(parts: readonly Part[] | null | undefined): Resource
   const list: ResourceRef[] = [];
   for (const { server, uri = "", title } of parts ?? []) {
     if (server && !list.some((r) => r.server === server && r.uri === uri)) list.push({ server, uri, ...(title && { title }) });
+  }
+  return list;
+}
+
+/** The files that a message has, without those of MCP servers. */
+export function attachmentsOf(parts: readonly Part[] | null | undefined): Attachment[] {
+  const list: Attachment[] = [];
+  for (const p of parts ?? []) {
+    if (!p.artifact || p.server || (p.type !== "attachment" && p.type !== "image" && p.type !== "file")) continue;
+    const media_type = p.media_type ?? "";
+    list.push({
+      id: p.artifact,
+      name: p.name ?? "",
+      media_type,
+      size: p.size ?? 0,
+      ...(media_type.startsWith("image/") && { image: true }),
+      ...(p.is_error && { unread: p.text ?? "" }),
+    });
   }
   return list;
 }

@@ -95,6 +95,7 @@ export const Minus = icon(<path d="M5 12h14" />);
 export const Expand = icon(<path d="M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7" />);
 export const Prompt = icon(<path d="m5 7 5 5-5 5m7 0h7" />);
 export const Open = icon(<path d="M13 5h6v6M19 5l-8 8M10 5H5.5v13.5H19V14" />);
+export const Clip = icon(<path d="m19.5 11.5-7.6 7.6a4.6 4.6 0 0 1-6.5-6.5l8-8a3.1 3.1 0 0 1 4.4 4.4l-7.9 7.9a1.6 1.6 0 0 1-2.2-2.2l7.2-7.2" />);
 export const Folder = icon(<path d="M3.5 6.5v11.5h17V8.5h-9l-2-2h-6Z" />);
 export const Tasks = icon(<path d="m4 7 1.6 1.6L8.5 5.5M4 17l1.6 1.6 2.9-3.1M12 7h8M12 17h8" />);
 export const Back = icon(<path d="M11 6 5 12l6 6M5.5 12H19" />);

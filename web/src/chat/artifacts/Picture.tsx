@@ -9,7 +9,7 @@ import { useActions } from "../use-chat.ts";
  * The URL of a picture: at the server, or, if the server asks for a key (which img elements
  * cannot send), an object URL.
  */
-function useAddress(client: Client, id: string, failed: (cause: unknown) => void): string | undefined {
+export function useAddress(client: Client, id: string, failed: (cause: unknown) => void): string | undefined {
   const [fetched, setFetched] = useState<string>();
   const locked = client.locked();
   useEffect(() => {
