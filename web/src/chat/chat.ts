@@ -506,6 +506,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(entities?.length && { attached_entities: [...entities] }), ...(this.workspace && { workspace: this.workspace }) });
     this.#know(id, { server });
     this.#made.add(id);
+    const since = this.#entities.get(id);
+    if (since !== entities) await this.attempt(this.client.update(server, { attached_entities: [...(since ?? [])] })); // it was changed meanwhile
     return server;
   }
 

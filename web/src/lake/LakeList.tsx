@@ -88,6 +88,7 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
           ))}
           {s.next !== "" && (
             <li className="p-3">
+              {s.state === "failed" && <p role="alert" className="mb-2 text-xs wrap-anywhere">{sentence(s.error?.message)}</p>}
               <Button className="w-full" busy={s.state === "more"} onClick={() => void lake.more()}>
                 {s.state === "more" ? "Reading…" : s.state === "failed" ? "Try again" : "Show more"}
               </Button>
@@ -106,6 +107,7 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
 
 function said(state: string, n: number, more: boolean, partial: boolean, narrowed: boolean, size: number | undefined): string {
   if (state === "reading" && n === 0) return "Reading…";
+  if (state === "failed" && n === 0) return "";
   if (n === 0) return narrowed ? "Nothing has been found." : "There are no entities yet.";
   if (partial) return "None has all words; these have some.";
   if (!narrowed && size !== undefined) return `${count(size)} ${size === 1 ? "entity" : "entities"}`;
@@ -132,6 +134,9 @@ function Choose({ facet, value, choices, onChoose }: { facet: Facet; value: stri
   );
 }
 
+/** A part of a snippet, with the spaces that part it from the next. */
+const spaced = (text: string): string => `${/^\s/.test(text) ? " " : ""}${oneLine(text, 400)}${/\s$/.test(text) ? " " : ""}`;
+
 function Row({ entity: e, current, onOpen }: { entity: EntityHit; current: boolean; onOpen(): void }) {
   const parts = useMemo(() => marked(e.snippet ?? ""), [e.snippet]);
   const facts = [e.kind, e.status, e.owner].filter((v) => v !== undefined && v !== "");
@@ -155,7 +160,7 @@ function Row({ entity: e, current, onOpen }: { entity: EntityHit; current: boole
         </span>
         {parts.length > 0 && (
           <span className="mt-0.5 line-clamp-3 text-xs leading-5 text-text-muted">
-            {parts.map((p, i) => (p.found ? <b key={i} className="font-semibold text-text-primary">{oneLine(p.text, 200)}</b> : <span key={i}>{oneLine(p.text, 400)}</span>))}
+            {parts.map((p, i) => (p.found ? <b key={i} className="font-semibold text-text-primary">{spaced(p.text)}</b> : <span key={i}>{spaced(p.text)}</span>))}
           </span>
         )}
       </button>

@@ -50,10 +50,15 @@ export function drawingOf(graph: EntityGraph, focus?: Focus): Drawing {
     return { path: n.path, title: n.title, kind: n.kind, links, r: 3 + Math.min(9, Math.sqrt(links) * 1.4), x: far * Math.cos(turn), y: far * Math.sin(turn) };
   });
   const at = new Map(spots.map((s) => [s.path, s]));
+  // Entities that link each other have one line: two would pull them together twice as strongly.
   const lines: Line[] = [];
+  const drawn = new Set<string>();
   for (const e of edges) {
     const [source, target] = [at.get(e.from), at.get(e.to)];
-    if (source && target) lines.push({ source, target });
+    const pair = e.from < e.to ? `${e.from}\n${e.to}` : `${e.to}\n${e.from}`;
+    if (!source || !target || drawn.has(pair)) continue;
+    drawn.add(pair);
+    lines.push({ source, target });
   }
   const n = new Map<string, number>();
   for (const s of spots) n.set(s.kind, (n.get(s.kind) ?? 0) + 1);
@@ -78,13 +83,16 @@ function within(near: ReadonlyMap<string, ReadonlySet<string>>, { path, depth }:
 }
 
 /** What nothing links to would drift away. */
-const inward = (s: Spot): number => (s.links === 0 ? 0.16 : 0.06);
+const inward = (s: Spot): number => (s.links === 0 ? 0.4 : 0.06);
+
+/** A page that links to nearly everything, such as an index, says little about what belongs together. */
+const pull = (l: Line): number => Math.min(1, 24 / Math.max(l.source.links, l.target.links)) ** 2 / Math.min(l.source.links, l.target.links, 8);
 
 /** The simulation of a drawing. It stands still until it is told to tick. */
 export function simulate(d: Drawing): Simulation<Spot, Line> {
   const many = d.spots.length > 1500;
   return forceSimulation<Spot, Line>([...d.spots])
-    .force("links", forceLink<Spot, Line>([...d.lines]).distance((l) => 34 + l.source.r + l.target.r).strength((l) => 1 / Math.min(l.source.links, l.target.links, 8)))
+    .force("links", forceLink<Spot, Line>([...d.lines]).distance((l) => 34 + l.source.r + l.target.r).strength(pull))
     .force("apart", forceManyBody<Spot>().strength(-70).distanceMax(many ? 260 : 600).theta(many ? 1.2 : 0.9))
     .force("room", forceCollide<Spot>((s) => s.r + 3))
     .force("x", forceX<Spot>(0).strength(inward))

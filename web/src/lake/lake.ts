@@ -92,7 +92,8 @@ export class Lake {
       if (reading.signal.aborted) return;
       this.store.setState({ state: "read", entities: after === "" ? page.entities : [...entities, ...page.entities], next: page.next, partial: page.partial });
     } catch (cause) {
-      if (!reading.signal.aborted) this.store.setState({ state: "failed", error: toApiError(cause) });
+      // What was listed before is no answer to other words.
+      if (!reading.signal.aborted) this.store.setState({ state: "failed", error: toApiError(cause), ...(after === "" && { entities: [], next: "", partial: false }) });
     }
   }
 

@@ -2,7 +2,7 @@
 // decide what happens in them and when the network fails.
 
 import type { Fetch, SessionWindow } from "../api/client.ts";
-import type { Answer, Delta, Event, EventOf, Interaction, PermissionMode, Pin, ResourceRef, SessionInfo } from "../api/types.gen.ts";
+import type { Answer, Delta, EntityRef, Event, EventOf, Interaction, PermissionMode, Pin, ResourceRef, SessionInfo } from "../api/types.gen.ts";
 
 interface FakeSession {
   id: string;
@@ -73,7 +73,7 @@ export class FakeParley {
       }
       const outside = String(body["outside_id"] ?? "");
       const have = [...this.sessions.values()].find((s) => s.outsideID === outside);
-      return json(201, info(have ?? this.create(outside, body["mode"] as PermissionMode | undefined)));
+      return json(201, info(have ?? this.create(outside, body["mode"] as PermissionMode | undefined, body["attached_entities"] as EntityRef[] | undefined)));
     }
     const s = this.sessions.get(id);
     if (!s) return refuse(404, "not_found", "there is no such session", "it may have been deleted");
@@ -84,10 +84,8 @@ export class FakeParley {
     if (action === "turns") return this.#send(s, String(body["message"] ?? ""), headers.get("Idempotency-Key") ?? "", body["resources"] as ResourceRef[] | undefined);
     switch (method) {
       case "PATCH": {
-        const { title, mode, pins } = body as { title?: string; mode?: PermissionMode; pins?: Pin[] };
-        if (title !== undefined || mode !== undefined) {
-          this.emit(id, "session.updated", { data: { ...(title !== undefined && { title }), ...(mode !== undefined && { mode }) } });
-        }
+        const { pins, ...updated } = body as { title?: string; mode?: PermissionMode; runtime?: string; attached_entities?: EntityRef[]; pins?: Pin[] };
+        if (Object.keys(updated).length > 0) this.emit(id, "session.updated", { data: updated });
         if (pins) this.emit(id, "memory.updated", { data: { pins } });
         return json(200, info(s));
       }
@@ -111,11 +109,11 @@ export class FakeParley {
     return json(200, name ? app : { apps: [app] });
   }
 
-  create(outsideID: string, mode?: PermissionMode): FakeSession {
+  create(outsideID: string, mode?: PermissionMode, entities?: EntityRef[]): FakeSession {
     const s: FakeSession = { id: this.id("S"), outsideID, title: "", events: [], streams: new Set(), partials: new Map(), keys: new Map() };
     this.sessions.set(s.id, s);
     this.emit(s.id, "session.created", {
-      data: { app: "chaos", user: "local", budgets: {}, memory: {}, busy: "reject", max_open_turns: 1, outside_id: outsideID, ...(mode && { mode }) },
+      data: { app: "chaos", user: "local", budgets: {}, memory: {}, busy: "reject", max_open_turns: 1, outside_id: outsideID, ...(mode && { mode }), ...(entities && { attached_entities: entities }) },
     });
     return s;
   }
