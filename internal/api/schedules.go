@@ -52,6 +52,9 @@ func (s *Server) scheduleRoutes() {
 		Description: "Those that you made, and those of apps whose turns belong to you. Each has its next run and what became of the last one.",
 	}, func(ctx context.Context, p parley.Principal, in *schedulesInput) (*body[scheduleList], error) {
 		list, err := d.List(ctx, p, in.App)
+		if err == nil && len(list) == 0 && in.App != "" {
+			err = s.knownApp(ctx, p, in.App)
+		}
 		return ok(scheduleList{some(list)}, err)
 	})
 	route(s, huma.Operation{

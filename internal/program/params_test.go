@@ -137,7 +137,13 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 	for row, values := range map[string]string{"/{id} app": "", "/{id}/stream app": "", "/{id}/stream after": after, " app": "nosuch -1", " limit": number + " 201", " cursor": mark} {
 		wrong["/v1/conversations"+row] = values
 	}
-	// Lakes are tested in api, which has some.
+	wrong["/v1/sessions/{id}/attachments name"] = "" // tested in api: it needs a file
+	wrong["/v1/schedules app"] = "nosuch -1"
+	// Lakes are tested in api, which has some, and what is proposed for one in tidy.
+	for _, op := range []string{"", "/{id}", "/{id}/apply", "/{id}/reject"} {
+		wrong["/v1/proposals"+op+" app"], wrong["/v1/proposals"+op+" workspace"] = "", ""
+	}
+	wrong["/v1/proposals after"], wrong["/v1/proposals limit"] = "", number+" 101"
 	for op, names := range map[string]string{
 		"": "kind owner status tag folder title after", "/search": "kind owner status tag folder title after q", "/graph": "kind owner status tag folder title", "/tags": "", "/tree": "path after",
 		"/entity": "path version reason", "/entity/move": "path", "/links": "path", "/backlinks": "path after", "/history": "path after", "/history/entity": "path commit", "/diff": "path from to",
