@@ -1,10 +1,13 @@
 // The lake of a workspace: its entities, found by their words and their front matter, and the links among them.
 
 import type { Client } from "./client.ts";
-import type { Entity, EntityFault, EntityFaults, EntityGraph, EntityHit, EntityHits, EntityList } from "./types.gen.ts";
+import type { Entity, EntityFault, EntityFaults, EntityGraph, EntityHit, EntityHits, EntityList, Proposal, ProposalFinding } from "./types.gen.ts";
 import type { Space } from "./workspaces.ts";
 
-export type { Entity, EntityFault, EntityGraph, EntityHit };
+export type { Entity, EntityFault, EntityGraph, EntityHit, Proposal, ProposalFinding };
+
+/** Findings that one request decides about at most. */
+const mostDecided = 200;
 
 /** Which entities are meant. */
 export interface EntityFilter {
@@ -30,9 +33,7 @@ export class Lakes {
   }
 
   async #get(space: Space, what: string, more: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal): Promise<unknown> {
-    const q = new URLSearchParams({ app: space.app, workspace: space.name });
-    for (const [name, value] of Object.entries(more)) if (value !== undefined && value !== "") q.set(name, String(value));
-    return this.#client.request("GET", `v1/entities${what}?${q.toString()}`, { signal });
+    return this.#client.request("GET", `v1/entities${what}?${of(space, more)}`, { signal });
   }
 
   /** A page of entities: those that have the words, the best first, or without words all, by their paths. */
@@ -58,4 +59,29 @@ export class Lakes {
     const got = (await this.#get(space, "/validate", { paths: path, after }, signal)) as EntityFaults;
     return { faults: got.faults ?? [], next: got.next ?? "" };
   }
+
+  /** The proposals for a lake, the newest first, without their findings. */
+  async proposals(space: Space, after = "", signal?: AbortSignal): Promise<{ proposals: readonly Proposal[]; next: string }> {
+    const got = (await this.#client.request("GET", `v1/proposals?${of(space, { after })}`, { signal })) as { proposals?: Proposal[] | null; next?: string };
+    return { proposals: got.proposals ?? [], next: got.next ?? "" };
+  }
+
+  async proposal(space: Space, id: string, signal?: AbortSignal): Promise<Proposal> {
+    return (await this.#client.request("GET", `v1/proposals/${encodeURIComponent(id)}?${of(space)}`, { signal })) as Proposal;
+  }
+
+  /** Applies or rejects findings. It can be repeated: nothing is done twice. Returns the proposal as it is then. */
+  async decide(space: Space, id: string, what: "apply" | "reject", findings: readonly string[]): Promise<Proposal> {
+    let p: Proposal | undefined;
+    for (let i = 0; i < findings.length; i += mostDecided) {
+      p = (await this.#client.request("POST", `v1/proposals/${encodeURIComponent(id)}/${what}?${of(space)}`, { body: { findings: findings.slice(i, i + mostDecided) } })) as Proposal;
+    }
+    return p ?? this.proposal(space, id);
+  }
+}
+
+function of(space: Space, more: Readonly<Record<string, string | number | undefined>> = {}): string {
+  const q = new URLSearchParams({ app: space.app, workspace: space.name });
+  for (const [name, value] of Object.entries(more)) if (value !== undefined && value !== "") q.set(name, String(value));
+  return q.toString();
 }

@@ -4,12 +4,14 @@ import { useStore } from "zustand";
 import type { EntityHit } from "../api/lakes.ts";
 import { useFiles, useFilesState } from "../files/use-files.ts";
 import { Button, IconButton } from "../ui/button.tsx";
-import { Graph, Retry } from "../ui/icons.tsx";
+import { Graph, Retry, Spark } from "../ui/icons.tsx";
 import { lazily } from "../ui/lazily.ts";
 import { oneLine } from "../ui/tame.ts";
 import { count, sentence } from "../ui/text.ts";
 import { facets, marked, type Choice, type Facet, type Lake } from "./lake.ts";
+import { waits } from "./proposals.ts";
 
+const ProposalDialog = lazily(() => import("./ProposalDialog.tsx"));
 const GraphDialog = lazily(() => import("./GraphDialog.tsx"));
 
 /** How long after the last letter a search begins, in ms. */
@@ -26,6 +28,7 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
 
   useEffect(() => {
     void lake.refresh();
+    void lake.proposals.refresh();
     return () => lake.stop();
   }, [lake]);
   useEffect(() => {
@@ -58,10 +61,11 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
         <IconButton label="Show the links as a graph" onClick={() => setGraph(true)}>
           <Graph size={16} />
         </IconButton>
-        <IconButton label="Read the lake again" onClick={() => void lake.refresh()}>
+        <IconButton label="Read the lake again" onClick={() => (void lake.refresh(), void lake.proposals.refresh())}>
           <Retry size={16} />
         </IconButton>
       </div>
+      <Waiting lake={lake} onOpen={open} />
       {s.choices && (
         <div className="grid grid-cols-2 gap-1.5 px-3 pb-2">
           {facets.map((f) => s.choices !== undefined && s.choices[f].length > 1 && <Choose key={f} facet={f} value={s.filter[f] ?? ""} choices={s.choices[f]} onChoose={(v) => lake.only(f, v)} />)}
@@ -102,6 +106,45 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
         </Suspense>
       )}
     </div>
+  );
+}
+
+/** The proposals for the lake, if there are any. */
+function Waiting({ lake, onOpen }: { lake: Lake; onOpen(path: string): void }) {
+  const list = useStore(lake.proposals.store, (s) => s.list);
+  const [open, setOpen] = useState(false);
+  const waiting = list.filter(waits);
+  const first = waiting[0] ?? list[0];
+  return (
+    <>
+      {first && (
+        <button
+          type="button"
+          aria-haspopup="dialog"
+          onClick={() => (void lake.proposals.open(first.id), setOpen(true))}
+          className={`mx-3 mb-2 flex min-h-9 items-center gap-2 rounded-lg border px-2.5 py-1.5 text-left text-xs leading-4 [@media(pointer:coarse)]:min-h-11 ${waiting.length > 0 ? "border-accent hover:bg-hover" : "border-border text-text-muted hover:bg-hover"}`}
+        >
+          <span className="text-link">
+            <Spark size={14} />
+          </span>
+          <span className="min-w-0 flex-1">
+            {waiting.length > 0 ? (
+              <>
+                <span className="block font-medium">{waiting.length === 1 ? "1 proposal waits" : `${count(waiting.length)} proposals wait`}</span>
+                <bdi className="block truncate text-text-muted">{oneLine(first.title, 120)}</bdi>
+              </>
+            ) : (
+              `${count(list.length)} earlier ${list.length === 1 ? "proposal" : "proposals"}`
+            )}
+          </span>
+        </button>
+      )}
+      {open && (
+        <Suspense fallback={null}>
+          <ProposalDialog lake={lake} onClose={() => setOpen(false)} onOpen={(path) => (setOpen(false), onOpen(path))} />
+        </Suspense>
+      )}
+    </>
   );
 }
 

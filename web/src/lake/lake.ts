@@ -5,6 +5,7 @@ import { createStore, type StoreApi } from "zustand/vanilla";
 import { toApiError, type ApiError, type Client } from "../api/client.ts";
 import { Lakes, type EntityFilter, type EntityHit } from "../api/lakes.ts";
 import type { Space } from "../api/workspaces.ts";
+import { Proposals } from "./proposals.ts";
 
 /** What entities are told apart by. */
 export const facets = ["kind", "status", "owner", "tag"] as const;
@@ -40,12 +41,14 @@ export class Lake {
   readonly store: StoreApi<LakeState> = createStore<LakeState>(() => blank);
   readonly at: Lakes;
   readonly space: Space;
+  readonly proposals: Proposals;
   #reading: AbortController | undefined;
   #choosing: AbortController | undefined;
 
   constructor(client: Client, space: Space) {
     this.at = new Lakes(client);
     this.space = space;
+    this.proposals = new Proposals(this.at, space);
   }
 
   get #state(): LakeState {
@@ -119,6 +122,7 @@ export class Lake {
   stop(): void {
     this.#reading?.abort();
     this.#choosing?.abort();
+    this.proposals.stop();
   }
 }
 

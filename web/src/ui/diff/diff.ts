@@ -64,6 +64,30 @@ export function readPatch(patch: string): Diff | undefined {
   }
 }
 
+/** A file of a unified diff; no diff: nothing in its lines differs. */
+export interface Patched {
+  path: string;
+  what: "added" | "removed" | "changed";
+  diff: Diff | undefined;
+}
+
+/** Reads a unified diff of several files; undefined if it is none, or too large. */
+export function readPatches(patch: string): Patched[] | undefined {
+  if (patch.length > bounds.text) return undefined;
+  const named = (name: string | undefined): string => (name ?? "").replace(/^[ab]\//, "");
+  try {
+    return parsePatch(patch)
+      .filter((f) => f.oldFileName !== undefined || f.newFileName !== undefined)
+      .map((f) => ({
+        path: named(f.newFileName === "/dev/null" ? f.oldFileName : f.newFileName),
+        what: f.oldFileName === "/dev/null" ? "added" : f.newFileName === "/dev/null" ? "removed" : "changed",
+        diff: f.hunks.length > 0 ? diffOf(f.hunks) : undefined,
+      }));
+  } catch {
+    return undefined;
+  }
+}
+
 /** Compares two texts. What differs too much is shown as replaced. */
 export function compare(before: string, after: string): Diff {
   if (before === after) return { hunks: [], added: 0, removed: 0 };
