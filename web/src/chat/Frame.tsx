@@ -15,10 +15,12 @@ interface Props {
   children?: ReactNode;
   /** Something else on the page covers the chat. */
   covered?: boolean;
+  /** Whenever it grows, the sidebar is shown. */
+  wanted?: number;
 }
 
 /** The sidebar beside the chat; on a phone it opens over the chat. */
-export function Frame({ sidebar, tools, children, covered = false }: Props) {
+export function Frame({ sidebar, tools, children, covered = false, wanted = 0 }: Props) {
   const chat = useActions();
   const narrow = useMedia("(max-width: 767px)");
   const [drawer, setDrawer] = useState(false);
@@ -37,6 +39,10 @@ export function Frame({ sidebar, tools, children, covered = false }: Props) {
     // After the page behind it is no longer inert.
     requestAnimationFrame(() => opener.current?.focus());
   }, []);
+
+  useEffect(() => {
+    if (wanted > 0) setDrawer(true);
+  }, [wanted]);
 
   useEffect(() => {
     if (open) aside.current?.querySelector<HTMLElement>("button")?.focus();

@@ -3,6 +3,7 @@ import { Suspense, useMemo, useState } from "react";
 import { readTable } from "../chat/artifacts/csv.ts";
 import { Rows } from "../chat/artifacts/Rows.tsx";
 import type { FileContent } from "../api/workspaces.ts";
+import { Faults } from "../lake/Faults.tsx";
 import { Boundary } from "../ui/boundary.tsx";
 import { Button } from "../ui/button.tsx";
 import { languageOf } from "../ui/code/languages.ts";
@@ -47,6 +48,7 @@ export function FileBody({ file, text = file.text, source, heading, wish }: Prop
       case "markdown":
         return source ? raw : (
           <Scrolls label={label}>
+            {text === file.text && file.version !== "" && <Faults path={file.path} version={file.version} />}
             <Suspense fallback={null}>
               <NoteView path={file.path} text={text ?? ""} heading={heading} wish={wish} />
             </Suspense>

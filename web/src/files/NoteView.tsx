@@ -1,5 +1,7 @@
-import { useEffect, useMemo, useRef } from "react";
+import { use, useEffect, useMemo, useRef } from "react";
 
+import { LakeContext } from "../lake/lake-context.ts";
+import { facetOf } from "../lake/lake.ts";
 import { DocContext } from "../ui/doc-links.ts";
 import { Markdown } from "../ui/markdown.tsx";
 import { oneLine, tame } from "../ui/tame.ts";
@@ -53,11 +55,27 @@ function Properties({ note: n }: { note: Note }) {
           <dt className="text-text-muted">{oneLine(p.name, 60)}</dt>
           <dd className="flex min-w-0 flex-wrap gap-1.5">
             {p.values.length === 0 && <span className="text-text-muted">–</span>}
-            {p.values.map((v, i) => (p.list ? <span key={i} className="rounded-md bg-bubble px-2 text-[13px]">{oneLine(v, 120)}</span> : <span key={i}>{oneLine(v, 500)}</span>))}
+            {p.values.map((v, i) => (
+              <Value key={i} name={p.name} value={v} of={p.list} />
+            ))}
           </dd>
         </div>
       ))}
     </dl>
+  );
+}
+
+/** A value of a property. In a lake, those that entities are told apart by lead to all that have it. */
+function Value({ name, value, of }: { name: string; value: string; of: boolean }) {
+  const shown = use(LakeContext);
+  const facet = facetOf(name);
+  const look = of ? "rounded-md bg-bubble px-2 text-[13px]" : "";
+  if (!shown || !facet || value.trim() === "") return <span className={look}>{oneLine(value, of ? 120 : 500)}</span>;
+  const one = facet === "tag" ? value.trim().replace(/^#/, "") : value.trim();
+  return (
+    <button type="button" title={`All entities with ${facet === "tag" ? "the tag" : `the ${facet}`} ${oneLine(one, 60)}`} onClick={() => (shown.lake.just(facet, one), shown.list())} className={`${look} reach text-left underline decoration-border underline-offset-2 hover:decoration-current`}>
+      {oneLine(value, of ? 120 : 500)}
+    </button>
   );
 }
 

@@ -7,6 +7,7 @@ import type { Listed } from "../chat/listed.ts";
 import { ListedSidebar } from "../chat/ListedSidebar.tsx";
 import { useChat } from "../chat/use-chat.ts";
 import { toApiError } from "../api/client.ts";
+import { LakeContext } from "../lake/lake-context.ts";
 import { Lake } from "../lake/lake.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Dialog } from "../ui/dialog.tsx";
@@ -51,6 +52,21 @@ export function WithFiles({ chat }: { chat: Listed }) {
   const opens = useMemo(() => (any ? (path: string) => void files.show(path) : undefined), [any, files]);
   const reads = useMemo(() => (any ? readFor(chat, files) : undefined), [any, chat, files]);
   const links = useMemo(() => (any ? linksOf("") : undefined), [any]);
+  const [tab, setTab] = useState<Tab>("chats");
+  const [wanted, setWanted] = useState(0);
+  const lake = useMemo(() => (space?.lake ? new Lake(chat.client, { app: chat.app, name: space.name }) : undefined), [chat, space]);
+  const shown = useMemo(
+    () =>
+      lake && {
+        lake,
+        list: () => {
+          setTab("lake");
+          setWanted((n) => n + 1);
+          if (!matchMedia(wide).matches) files.close(); // it covers the list
+        },
+      },
+    [lake, files],
+  );
   const panel = (
     <Boundary fallback={<p className="p-4 text-sm text-text-muted">This file cannot be shown.</p>} retry={doc ?? ""}>
       <Suspense fallback={null}>
@@ -62,21 +78,23 @@ export function WithFiles({ chat }: { chat: Listed }) {
     <OpenFileContext value={opens}>
       <ReadFileContext value={reads}>
         <DocContext value={links}>
-          <Frame sidebar={(props) => <Side chat={chat} {...props} />}>
-            {doc !== undefined &&
-              (roomy ? (
-                <>
-                  <Resizer width={width} onWidth={setWidth} />
-                  <aside aria-label="File" className="flex shrink-0 flex-col bg-bg" style={{ width: `${width}px`, maxWidth: "calc(100vw - 640px)" }}>
+          <LakeContext value={shown}>
+            <Frame wanted={wanted} sidebar={(props) => <Side chat={chat} lake={lake} chosen={tab} setTab={setTab} {...props} />}>
+              {doc !== undefined &&
+                (roomy ? (
+                  <>
+                    <Resizer width={width} onWidth={setWidth} />
+                    <aside aria-label="File" className="flex shrink-0 flex-col bg-bg" style={{ width: `${width}px`, maxWidth: "calc(100vw - 640px)" }}>
+                      {panel}
+                    </aside>
+                  </>
+                ) : (
+                  <Dialog side wide bare title={nameOf(doc)} onClose={() => files.close()}>
                     {panel}
-                  </aside>
-                </>
-              ) : (
-                <Dialog side wide bare title={nameOf(doc)} onClose={() => files.close()}>
-                  {panel}
-                </Dialog>
-              ))}
-          </Frame>
+                  </Dialog>
+                ))}
+            </Frame>
+          </LakeContext>
         </DocContext>
       </ReadFileContext>
     </OpenFileContext>
@@ -135,10 +153,8 @@ function readFor(chat: Listed, files: Files): ReadFile {
 
 type Tab = "chats" | "files" | "lake";
 
-function Side({ chat, ...props }: { chat: Listed; onChosen(): void; onClose?: () => void }) {
-  const [chosen, setTab] = useState<Tab>("chats");
+function Side({ chat, lake, chosen, setTab, ...props }: { chat: Listed; lake: Lake | undefined; chosen: Tab; setTab(tab: Tab): void; onChosen(): void; onClose?: () => void }) {
   const space = useFilesState((s) => s.space);
-  const lake = useMemo(() => (space?.lake ? new Lake(chat.client, { app: chat.app, name: space.name }) : undefined), [chat, space]);
   const tab = chosen === "lake" && !lake ? "chats" : chosen;
   // Of several persons, each has sessions of its own.
   const only = space?.kind === "granted" ? space.name : undefined;

@@ -32,9 +32,12 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
     return () => lake.stop();
   }, [lake]);
   useEffect(() => {
+    if (typed.trim() === lake.store.getState().words) return;
     const timer = setTimeout(() => lake.search(typed.trim()), pause);
     return () => clearTimeout(timer);
   }, [lake, typed]);
+  // A property of an entity lists all that have it, without the words.
+  useEffect(() => lake.store.subscribe((now, before) => now.words === "" && before.words !== "" && setTyped("")), [lake]);
 
   const open = (path: string) => {
     void files.show(path);

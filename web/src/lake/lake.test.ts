@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 
 import { createClient, type Fetch } from "../api/client.ts";
 import { titleIn } from "./entities.ts";
-import { choicesOf, Lake, marked } from "./lake.ts";
+import { choicesOf, facetOf, Lake, marked } from "./lake.ts";
 
 interface Asked {
   path: string;
@@ -83,6 +83,15 @@ describe("the list", () => {
     expect(finds(), "the same words are not searched again").toHaveLength(n);
   });
 
+  test("lists all with one value, whatever narrowed it before", () => {
+    lake.search("release");
+    lake.only("status", "active");
+    lake.just("owner", "Ben Okafor");
+    expect(last(finds()).path).toBe("/v1/entities");
+    expect(Object.fromEntries(last(finds()).query)).toEqual({ app: "major", workspace: "lake", owner: "Ben Okafor", limit: "100" });
+    expect(now().words).toBe("");
+  });
+
   test("a late answer to older words changes nothing", async () => {
     lake.search("old");
     const old = last(finds());
@@ -145,6 +154,10 @@ test("choices are those that most entities have first; what is empty is none", (
     owner: [],
     tag: [{ value: "a", n: 2 }, { value: "b", n: 1 }],
   });
+});
+
+test("properties that entities are told apart by are facets, whatever their case", () => {
+  expect(["Kind", "status", "OWNER", "tags", "tag", "title", "updated"].map(facetOf)).toEqual(["kind", "status", "owner", "tag", "tag", undefined, undefined]);
 });
 
 describe("a snippet", () => {

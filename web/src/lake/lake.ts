@@ -73,6 +73,12 @@ export class Lake {
     void this.#find();
   }
 
+  /** Lists all entities with this value, and nothing narrows it further. */
+  just(facet: Facet, value: string): void {
+    this.store.setState({ words: "", filter: { [facet]: value } });
+    void this.#find();
+  }
+
   all(): void {
     this.store.setState({ words: "", filter: {} });
     void this.#find();
@@ -134,6 +140,12 @@ export function choicesOf(all: readonly Pick<EntityHit, "kind" | "status" | "own
     return [...n].map(([value, n]) => ({ value, n })).sort((a, b) => b.n - a.n || a.value.localeCompare(b.value));
   };
   return { kind: counted((e) => [e.kind]), status: counted((e) => [e.status]), owner: counted((e) => [e.owner]), tag: counted((e) => e.tags ?? []) };
+}
+
+/** Which facet a property of the front matter is; undefined: none. */
+export function facetOf(property: string): Facet | undefined {
+  const name = property.toLowerCase();
+  return name === "tags" ? "tag" : facets.find((f) => f === name);
 }
 
 /** A snippet in parts, without the signs of Markdown; the words that were found are marked in it with ** on both sides. */

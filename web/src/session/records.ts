@@ -74,7 +74,7 @@ export function record(state: Records, events: readonly Event[]): Records {
       case "session.updated":
         if (e.data.mode) next.mode = e.data.mode;
         if (e.data.rules) next.rules = e.data.rules;
-        if (e.data.attached_entities) next.entities = e.data.attached_entities;
+        if (e.data.attached_entities !== undefined) next.entities = e.data.attached_entities ?? []; // null: nothing is attached any more
         if (e.data.model !== undefined && e.data.model !== null) next.model = e.data.model;
         break;
       case "session.forked":

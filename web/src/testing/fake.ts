@@ -85,7 +85,10 @@ export class FakeParley {
     switch (method) {
       case "PATCH": {
         const { pins, ...updated } = body as { title?: string; mode?: PermissionMode; runtime?: string; attached_entities?: EntityRef[]; pins?: Pin[] };
-        if (Object.keys(updated).length > 0) this.emit(id, "session.updated", { data: updated });
+        if (Object.keys(updated).length > 0) {
+          const none = updated.attached_entities?.length === 0; // which Go writes as null
+          this.emit(id, "session.updated", { data: { ...updated, ...(none && { attached_entities: null as unknown as EntityRef[] }) } });
+        }
         if (pins) this.emit(id, "memory.updated", { data: { pins } });
         return json(200, info(s));
       }

@@ -1,0 +1,154 @@
+// The lake beside the chat, on the demo's: found by words and facets, drawn as a graph, attached to a conversation, and
+// tidied up by the findings of a proposal.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { violations } from "./axe.ts";
+import { phone, startBrowser, startServer, type Browser, type Server } from "./harness.ts";
+import { lookAt } from "./looks.ts";
+
+let server: Server;
+let browser: Browser;
+
+beforeAll(async () => {
+  server = await startServer();
+  browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+  await page().goto(`${server.url}/apps/major/`);
+  await page().getByRole("tab", { name: "Lake" }).click();
+});
+afterAll(async () => {
+  const complaints = browser?.complaints;
+  await browser?.close();
+  await server?.stop();
+  expect(complaints).toEqual([]);
+});
+
+const page = () => browser.page;
+const entities = () => page().getByRole("tabpanel").getByRole("list", { name: "Entities" });
+const panel = () => page().locator("[data-file-panel]");
+const dialog = () => page().getByRole("dialog");
+
+/** The text of a file, as the server has it; undefined: there is none. */
+async function text(path: string): Promise<string | undefined> {
+  const q = new URLSearchParams({ app: "major", workspace: "lake", path });
+  const response = await fetch(`${server.url}/v1/workspaces/file?${q}`);
+  return response.status === 404 ? undefined : ((await response.json()) as { text: string }).text;
+}
+
+describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
+  test("is found by words and facets, and an entity opens", async () => {
+    await page().getByText(/^2\d\d entities$/).waitFor();
+    expect(await violations(page())).toEqual([]);
+    await page().getByRole("searchbox", { name: "Search the lake" }).fill("installation mast");
+    await entities().getByRole("button", { name: /Installation guide/ }).waitFor();
+    await page().getByRole("combobox", { name: "Kind" }).selectOption("doc");
+    await expect.poll(() => entities().getByRole("button").filter({ hasNotText: "doc ·" }).count()).toBe(0);
+    await entities().getByRole("button", { name: /Installation guide/ }).click();
+    await panel().getByRole("heading", { name: /installation-guide\.md/ }).waitFor();
+  });
+
+  test("its faults are shown with their lines, and its properties lead to all that have them", async () => {
+    const faults = panel().getByRole("region", { name: "What is wrong in it" });
+    await faults.getByText(/^Line 16:/).waitFor();
+    await lookAt(browser, "lake-entity", 900, [1440]);
+    await panel().getByRole("button", { name: "Marek Dvořák" }).click();
+    await expect.poll(() => page().getByRole("combobox", { name: "Owner" }).inputValue()).toBe("Marek Dvořák");
+    expect(await page().getByRole("searchbox", { name: "Search the lake" }).inputValue()).toBe("");
+    await expect.poll(() => entities().getByRole("button").filter({ hasNotText: "Marek Dvořák" }).count()).toBe(0);
+    await page().getByRole("button", { name: "Show all" }).click();
+    await page().getByText(/^2\d\d entities$/).waitFor();
+  });
+
+  test("an entity is attached to a new conversation, whose prompts have it", async () => {
+    await panel().getByRole("button", { name: "Actions for installation-guide.md" }).click();
+    await page().getByRole("menuitem", { name: "Attach to this conversation" }).click();
+    const chips = page().getByRole("list", { name: "Attached to this conversation" });
+    await chips.getByRole("button", { name: "Installation guide", exact: true }).waitFor();
+    await page().getByRole("textbox", { name: /message/i }).fill("Which contracts end soon?");
+    await page().keyboard.press("Enter");
+    await expect.poll(async () => {
+      const list = (await (await fetch(`${server.url}/v1/sessions?app=major`)).json()) as { sessions: { preview?: string; attached_entities?: { path: string }[] }[] };
+      return list.sessions.find((s) => s.preview?.startsWith("Which contracts"))?.attached_entities?.map((e) => e.path);
+    }).toEqual(["docs/installation-guide.md"]);
+    await chips.getByRole("button", { name: "Installation guide", exact: true }).waitFor();
+    expect(await violations(page())).toEqual([]);
+    await chips.getByRole("button", { name: "Detach Installation guide" }).click();
+    await expect.poll(() => chips.count()).toBe(0);
+  });
+
+  test("its links are a drawing and a list, which leads to an entity", async () => {
+    await page().getByRole("button", { name: "Show the links as a graph" }).click();
+    const list = dialog().getByRole("complementary", { name: "Entities" });
+    await list.getByText("Installation guide").first().waitFor();
+    await list.getByRole("button", { name: "Show all" }).click();
+    await list.getByRole("button", { name: /^Index/ }).waitFor();
+    expect(await violations(page())).toEqual([]);
+    await list.getByRole("button", { name: /Port Ellery/ }).first().click();
+    await dialog().getByRole("combobox").selectOption({ label: "1 link" });
+    await expect.poll(async () => Number(/(\d+) entities/.exec((await dialog().getByRole("heading", { level: 2 }).innerText()) ?? "")?.[1])).toBeLessThan(40);
+    await lookAt(browser, "lake-graph", 900, [1440]);
+    await list.getByRole("button", { name: "Open", exact: true }).click();
+    await panel().getByRole("heading", { name: /port-ellery\.md/ }).waitFor();
+  });
+
+  test("a proposal is reviewed: one finding is applied, one is left alone, and one was changed meanwhile", async () => {
+    await page().getByRole("button", { name: /1 proposal waits/ }).click();
+    const found = (path: string) => dialog().getByRole("listitem").filter({ hasText: path }).filter({ has: page().getByText("Its change") });
+    const radome = found("lake/glossary/radome.md").first();
+    await radome.waitFor();
+    await dialog().getByText("10 of 10 open.").waitFor();
+    expect(await violations(page())).toEqual([]);
+    await lookAt(browser, "lake-proposal", 900, [1440]);
+
+    expect(await text("lake/glossary/radome.md")).not.toMatch(/owner: Ben Okafor\n---/);
+    await radome.getByRole("button", { name: "Apply" }).click();
+    await dialog().getByText("1 is applied, each as a commit in your name.").waitFor();
+    expect(await text("lake/glossary/radome.md")).toMatch(/owner: Ben Okafor\n---/);
+    await radome.getByText(/^Applied, as commit [0-9a-f]{10}\.$/).waitFor();
+
+    await found("lake/glossary/wind-setup.md").first().getByRole("button", { name: "Leave" }).click();
+    await dialog().getByText("1 stays as it is, and will not be proposed again.").waitFor();
+    expect(await text("lake/glossary/wind-setup.md")).toBeDefined();
+
+    const path = "docs/publications.md";
+    const q = new URLSearchParams({ app: "major", workspace: "lake", path });
+    const { version, text: before } = (await (await fetch(`${server.url}/v1/workspaces/file?${q}`)).json()) as { version: string; text: string };
+    await fetch(`${server.url}/v1/workspaces/file?${q}`, { method: "PUT", body: JSON.stringify({ text: `${before}\nMore.\n`, version }), headers: { "Content-Type": "application/json" } });
+    await found(path).first().getByRole("checkbox").check();
+    await dialog().getByRole("button", { name: "Apply the chosen 1" }).click();
+    await dialog().getByText("1 could not be applied, because its page was changed since.").waitFor();
+    await found(path).first().getByText(/cannot be applied any more/).waitFor();
+    expect(await text(path)).toBe(`${before}\nMore.\n`);
+
+    await dialog().getByRole("button", { name: "Leave the rest" }).click();
+    await page().getByRole("dialog", { name: /^Leave all 7/ }).getByRole("button", { name: "Leave" }).click();
+    await dialog().getByText("7 stay as they are").waitFor();
+    await dialog().getByRole("button", { name: "Close" }).click();
+    await page().getByRole("button", { name: "1 earlier proposal" }).waitFor();
+  });
+
+  test("is usable on a phone", async () => {
+    await page().getByRole("button", { name: "Close the file" }).click();
+    await lookAt(browser, "lake-list", 900, [1440]);
+    await page().setViewportSize(phone);
+    await page().reload();
+    await page().getByRole("button", { name: /conversations|menu|list/i }).first().click();
+    await page().getByRole("tab", { name: "Lake" }).click();
+    await entities().getByRole("button").first().waitFor();
+    expect(await violations(page())).toEqual([]);
+    expect(await page().evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(phone.width);
+    await page().getByRole("button", { name: "1 earlier proposal" }).click();
+    await dialog().getByText("Everything is decided.").waitFor();
+    await lookAt(browser, "lake-proposal", phone.height, [phone.width]);
+    await dialog().getByRole("button", { name: "Close" }).click();
+    await page().getByRole("button", { name: "Show the links as a graph" }).click();
+    await dialog().getByRole("button", { name: /^Index/ }).waitFor();
+    await lookAt(browser, "lake-graph", phone.height, [phone.width]);
+    await dialog().getByRole("button", { name: "Close" }).click();
+    await page().getByRole("searchbox", { name: "Search the lake" }).fill("installation mast");
+    await entities().getByRole("button", { name: /Installation guide/ }).click();
+    await panel().getByRole("heading", { name: /installation-guide\.md/ }).waitFor();
+    await panel().getByRole("button", { name: "Marek Dvořák" }).click();
+    await expect.poll(() => page().getByRole("combobox", { name: "Owner" }).inputValue(), "the list is shown over the chat").toBe("Marek Dvořák");
+  });
+});
