@@ -140,6 +140,3 @@ require (
 
 // asked for by a part of go-pdfium that is not linked; nothing else needs it
 exclude google.golang.org/grpc v1.83.2
-
-// asked for by a test of a dependency of bubbletea, in a version that the proxy does not have
-replace golang.org/x/exp => golang.org/x/exp v0.0.0-20250408133849-7e4ce0ab07d0

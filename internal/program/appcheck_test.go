@@ -86,7 +86,7 @@ budgets:
 		t.Errorf("one of the operator's own by name: exit %d\n%s%s", code, out, errs)
 	}
 	code, out, errs = p.run("app", "check", "--apps", filepath.Dir(dir), "nope")
-	if code != 2 || out != "" || !strings.Contains(errs, `no app "nope"`) || !strings.Contains(errs, "apps here: chaos, home, leads, mine") {
+	if code != 2 || out != "" || !strings.Contains(errs, `no app "nope"`) || !strings.Contains(errs, "apps here: chaos, home, leads, major, mine") {
 		t.Errorf("an unknown name: exit %d\n%s%s", code, out, errs)
 	}
 	// Correct settings are still printed.

@@ -19,7 +19,7 @@ func TestServe_names_each_model_once(t *testing.T) {
 	p := newProgram(t, "OPENAI_BASE_URL="+srv.URL+"/v1", "PARLEY_MODEL=openai/small")
 	s := p.serve("demo")
 	s.stop(t)
-	if said := s.out.String(); !strings.Contains(said, "apps: chaos, home, leads, notes\n") || !strings.Contains(said, "models: openai/small\n") {
+	if said := s.out.String(); !strings.Contains(said, "apps: chaos, home, leads, major, notes\n") || !strings.Contains(said, "models: openai/small\n") {
 		t.Errorf("got\n%s", said)
 	}
 }

@@ -266,6 +266,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
 		"POST /v1/turns/{id}/await":                 `{"timeout_ms":1}`,
 		"POST /v1/sessions/import":                  `no archive`,
+		"POST /v1/sessions/{id}/attachments":        `a text of mine`,
 		"POST /v1/workspaces":                       `{"app":"desk","name":"of-bea"}`,
 		"PUT /v1/workspaces/file":                   `{"text":"mine now"}`,
 		"POST /v1/workspaces/file/move":             `{"to":"mine.md","version":"x"}`,

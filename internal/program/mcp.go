@@ -120,10 +120,9 @@ func newMCPServer(a parley.App, d doorDeps) *mcpserver.App {
 	if i := slices.IndexFunc(d.plan.kit.apps, func(b app.App) bool { return b.Name == a.Name }); i >= 0 {
 		prefix = d.plan.kit.apps[i].MCPPrefix
 	}
-	kinds := d.plan.kinds(a.Name)
 	return mcpserver.New(a, mcpserver.Options{
 		Prefix: prefix,
-		Kind:   func(kind string) []string { return kinds[kind] }, Workspace: func(p parley.Principal, dir string) (parley.Workspace, error) { return d.plan.spaceAt(a.Name, p, dir) },
+		Kind:   func(kind string) []string { return d.plan.ofKind(a.Name, kind) }, Workspace: func(p parley.Principal, dir string) (parley.Workspace, error) { return d.plan.spaceAt(a.Name, p, dir) },
 		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.plan.settings.MCP.Underscores, Approvals: d.plan.settings.MCP.Approvals,
 		Transport: mcpserver.Transport{
 			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,
@@ -132,19 +131,22 @@ func newMCPServer(a parley.App, d doorDeps) *mcpserver.App {
 	})
 }
 
-// kinds lists the tools that each kind in an app's app.yaml brings.
-func (p *plan) kinds(app string) map[string][]string {
-	all := map[string][]string{}
+// ofKind lists the tools that a kind in an app's app.yaml brings. It asks only toolsets of that kind, since
+// an MCP server would be started to be asked.
+func (p *plan) ofKind(app, kind string) (names []string) {
 	for _, o := range p.opened[app] {
+		if o.of.Kind != kind {
+			continue
+		}
 		decls, err := o.Tools(context.Background())
 		if err != nil {
 			continue // the app does not have them either
 		}
 		for _, d := range decls {
-			all[o.of.Kind] = append(all[o.of.Kind], d.Name)
+			names = append(names, d.Name)
 		}
 	}
-	return all
+	return names
 }
 
 // spaceAt names the workspace of a user that is in a folder.

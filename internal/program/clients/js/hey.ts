@@ -26,7 +26,7 @@ async function main() {
   const follow = new AbortController();
   const log = await parley.followEvents({ path: { id }, query: { after: 0, deltas: false }, signal: follow.signal, sseMaxRetryAttempts: 1 });
   for await (const frame of log.stream) {
-    if ("type" in frame) followed = frame.seq;
+    if ("type" in frame && typeof frame.seq === "number") followed = frame.seq; // a message of a view has none
     if ("type" in frame && frame.type === "turn.completed") {
       follow.abort();
       break;
