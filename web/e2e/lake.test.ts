@@ -149,6 +149,6 @@ describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
     await entities().getByRole("button", { name: /Installation guide/ }).click();
     await panel().getByRole("heading", { name: /installation-guide\.md/ }).waitFor();
     await panel().getByRole("button", { name: "Marek Dvořák" }).click();
-    await expect.poll(() => page().getByRole("combobox", { name: "Owner" }).inputValue(), "the list is shown over the chat").toBe("Marek Dvořák");
+    await expect.poll(() => page().getByRole("combobox", { name: "Owner" }).inputValue()).toBe("Marek Dvořák"); // the list is shown over the chat
   });
 });
