@@ -109,6 +109,9 @@ export interface AppInfo {
   mode?: PermissionMode;
   /** Callers cannot choose a model. */
   fixed_model?: boolean;
+  /** What carries out its turns, unless a session chooses another of runtimes. */
+  runtime?: string;
+  runtimes?: string[];
   agents?: { name: string; description?: string; model?: string }[];
   tools?: { name: string; description: string; effect: Effect; edits?: boolean }[];
   page?: AppPage;
@@ -272,6 +275,8 @@ export interface SessionPatch {
   mode?: PermissionMode;
   /** "" is the app's. */
   model?: string;
+  /** "" is the app's. It is changed between turns only. */
+  runtime?: string;
   /** Replaces what is attached. */
   attached_entities?: readonly EntityRef[];
   /** Replaces all pins. */
@@ -364,7 +369,7 @@ export interface Client {
   /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the existing one. */
-  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string; workspace?: string; attached_entities?: EntityRef[] }): Promise<SessionInfo>;
+  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string; runtime?: string; workspace?: string; attached_entities?: EntityRef[] }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */

@@ -8,6 +8,7 @@ import { Dialog } from "../ui/dialog.tsx";
 import { count, dollars, sentence } from "../ui/text.ts";
 import { AppLogo } from "./AppLogo.tsx";
 import { modelsOf, partsOf } from "./facts.ts";
+import { runtimeName, runtimeOf, runtimesOf } from "./settings/runtimes.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
 const shown = createStore(() => ({ open: false }));
@@ -26,6 +27,7 @@ function Window() {
   const chat = useActions();
   const app = useChat((s) => s.app);
   const model = useChat((s) => s.opened.records.model);
+  const runtime = useChat((s) => runtimeOf(s.app, s.opened.records.runtime));
   const used = app ? modelsOf(app, model) : [];
   return (
     <Dialog title="About this app" onClose={() => shown.setState({ open: false })}>
@@ -57,6 +59,12 @@ function Window() {
             {app.model.scripted && !model && <p className="mt-1 text-text-muted">It follows the rules of a script. No language model is asked.</p>}
             {app.fixed_model && <p className="mt-1 text-text-muted">It cannot be changed in a conversation.</p>}
           </Part>
+          {runtime !== "" && (
+            <Part title="Runtime">
+              <p className="wrap-anywhere">{runtimeName(runtime)}</p>
+              {runtimesOf(app).length > 0 && <p className="mt-1 text-text-muted">It can be changed between two messages, below the message box.</p>}
+            </Part>
+          )}
           {(app.agents?.length ?? 0) > 0 && (
             <Part title="Agents">
               <ul className="grid gap-1.5">

@@ -87,6 +87,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** By session that the server does not have yet: its initial mode. */
   readonly #modes = new Map<string, PermissionMode>();
   readonly #entities = new Map<string, readonly EntityRef[]>();
+  /** Likewise its initial runtime. */
+  readonly #runtimes = new Map<string, string>();
   /** Likewise its initial model. */
   readonly #models = new Map<string, string>();
   /** The workspace of new sessions; "" is the app's default. */
@@ -129,13 +131,14 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #fresh(id: string, app?: AppInfo): Opened {
     const mode = this.#modes.get(id) ?? app?.mode;
     const model = this.#models.get(id);
+    const runtime = this.#runtimes.get(id);
     const entities = this.#entities.get(id);
     return {
       id,
       phase: "new",
       exchanges: [],
       keys: this.#keys,
-      records: mode || model || entities ? { ...noRecords, ...(mode && { mode }), ...(model && { model }), ...(entities && { entities }) } : noRecords,
+      records: mode || model || runtime || entities ? { ...noRecords, ...(mode && { mode }), ...(model && { model }), ...(runtime && { runtime }), ...(entities && { entities }) } : noRecords,
       older: "none",
       preview: "",
       usdBefore: 0,
@@ -502,8 +505,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (have !== undefined) return have;
     const mode = this.#modes.get(id);
     const model = this.#models.get(id);
+    const runtime = this.#runtimes.get(id);
     const entities = this.#entities.get(id);
-    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(entities?.length && { attached_entities: [...entities] }), ...(this.workspace && { workspace: this.workspace }) });
+    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(runtime && { runtime }), ...(entities?.length && { attached_entities: [...entities] }), ...(this.workspace && { workspace: this.workspace }) });
     this.#know(id, { server });
     this.#made.add(id);
     const since = this.#entities.get(id);
@@ -515,6 +519,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#made.delete(id);
     this.#modes.delete(id);
     this.#models.delete(id);
+    this.#runtimes.delete(id);
     this.#entities.delete(id);
   }
 
@@ -679,6 +684,19 @@ export abstract class Chat<S extends ChatState = ChatState> {
     }
     this.#models.set(id, model);
     this.#show({ records: { ...records, model } });
+  }
+
+  /** Changes what carries out the turns of the open session; "" is the app's choice. While a turn is open the server refuses it, and says so. */
+  async setRuntime(runtime: string): Promise<void> {
+    const { id, records } = this.state.opened;
+    const server = this.state.known[id]?.server;
+    if (server !== undefined) {
+      const done = await this.attempt(this.client.update(server, { runtime }));
+      if (done && this.#made.has(id)) this.#runtimes.set(id, runtime);
+      return;
+    }
+    this.#runtimes.set(id, runtime);
+    this.#show({ records: { ...records, runtime } });
   }
 
   /** Replaces the files that every prompt of the open session shows. For a new session, they are the initial ones. */

@@ -34,7 +34,7 @@ export function beginAt(w: SessionWindow): SessionView {
   return {
     from: w.after,
     transcript: { ...empty, session: id, app, title, status, seq: w.after },
-    records: { ...noRecords, seq: w.after, user, mode: w.mode || "default", model: w.session.model ?? "", workspace: w.session.workspace ?? "", entities: w.session.attached_entities ?? [], maxOpenTurns: w.max_open_turns, pins: w.pins, rules: w.rules },
+    records: { ...noRecords, seq: w.after, user, mode: w.mode || "default", model: w.session.model ?? "", runtime: w.session.runtime ?? "", workspace: w.session.workspace ?? "", entities: w.session.attached_entities ?? [], maxOpenTurns: w.max_open_turns, pins: w.pins, rules: w.rules },
     live: nothing.live,
   };
 }

@@ -25,6 +25,8 @@ export interface Records {
   mode: PermissionMode;
   /** The model that the session names; "" means the app's. */
   model: string;
+  /** The runtime that the session names; "" means the app's. */
+  runtime: string;
   /** The folder that it works in; "" if there is none. */
   workspace: string;
   /** Files of the folder that every prompt shows. */
@@ -40,7 +42,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -68,6 +70,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         next.mode = e.data.mode || "default";
         next.maxOpenTurns = e.data.max_open_turns || 1;
         next.model = e.data.model ?? "";
+        next.runtime = e.data.runtime ?? "";
         next.workspace = e.data.workspace ?? "";
         next.entities = e.data.attached_entities ?? [];
         break;
@@ -76,6 +79,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         if (e.data.rules) next.rules = e.data.rules;
         if (e.data.attached_entities !== undefined) next.entities = e.data.attached_entities ?? []; // null: nothing is attached any more
         if (e.data.model !== undefined && e.data.model !== null) next.model = e.data.model;
+        if (e.data.runtime !== undefined && e.data.runtime !== null) next.runtime = e.data.runtime;
         break;
       case "session.forked":
         next.rules = [];

@@ -73,7 +73,7 @@ export class FakeParley {
       }
       const outside = String(body["outside_id"] ?? "");
       const have = [...this.sessions.values()].find((s) => s.outsideID === outside);
-      return json(201, info(have ?? this.create(outside, body["mode"] as PermissionMode | undefined, body["attached_entities"] as EntityRef[] | undefined)));
+      return json(201, info(have ?? this.create(outside, body["mode"] as PermissionMode | undefined, body["attached_entities"] as EntityRef[] | undefined, body["runtime"] as string | undefined)));
     }
     const s = this.sessions.get(id);
     if (!s) return refuse(404, "not_found", "there is no such session", "it may have been deleted");
@@ -112,11 +112,11 @@ export class FakeParley {
     return json(200, name ? app : { apps: [app] });
   }
 
-  create(outsideID: string, mode?: PermissionMode, entities?: EntityRef[]): FakeSession {
+  create(outsideID: string, mode?: PermissionMode, entities?: EntityRef[], runtime?: string): FakeSession {
     const s: FakeSession = { id: this.id("S"), outsideID, title: "", events: [], streams: new Set(), partials: new Map(), keys: new Map() };
     this.sessions.set(s.id, s);
     this.emit(s.id, "session.created", {
-      data: { app: "chaos", user: "local", budgets: {}, memory: {}, busy: "reject", max_open_turns: 1, outside_id: outsideID, ...(mode && { mode }), ...(entities && { attached_entities: entities }) },
+      data: { app: "chaos", user: "local", budgets: {}, memory: {}, busy: "reject", max_open_turns: 1, outside_id: outsideID, ...(mode && { mode }), ...(entities && { attached_entities: entities }), ...(runtime && { runtime }) },
     });
     return s;
   }

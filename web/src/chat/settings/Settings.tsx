@@ -8,6 +8,7 @@ import { useActions, useChat } from "../use-chat.ts";
 import { ApprovalsButton } from "./ApprovalsButton.tsx";
 import { ModelMenu } from "./ModelMenu.tsx";
 import { offersMode, showsMode } from "./modes.ts";
+import { RuntimeMenu } from "./RuntimeMenu.tsx";
 
 const PinsEditor = lazily(() => import("./PinsEditor.tsx"));
 const RulesList = lazily(() => import("./RulesList.tsx"));
@@ -64,6 +65,7 @@ export function Settings() {
         ))}
       </Menu>}
       <ModelMenu className={row} />
+      <RuntimeMenu className={row} />
       <ApprovalsButton className={row} />
       {rules > 0 && (
         <button type="button" aria-haspopup="dialog" onClick={() => setListing(true)} className={`${row} text-text-muted hover:text-text-primary`}>
