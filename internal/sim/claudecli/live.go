@@ -101,7 +101,7 @@ func (p *program) liveInit() error {
 	if servers == nil {
 		servers = []any{}
 	}
-	tools := list(init, "tools")
+	tools := slices.Clone(list(init, "tools")) // the template is shared
 	for _, t := range p.tools {
 		tools = append(tools, text(t, "name"))
 	}
