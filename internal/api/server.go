@@ -32,6 +32,8 @@ type AppInfo struct {
 	Modes       []string       `json:"modes" nullable:"false" doc:"The permission modes that a session of the app may have."`
 	Mode        string         `json:"mode" doc:"The permission mode of sessions that name none."`
 	FixedModel  bool           `json:"fixed_model" doc:"Callers cannot choose a model."`
+	Runtime     string         `json:"runtime" doc:"What carries out its turns, unless a session chooses another: loop or claude."`
+	Runtimes    []string       `json:"runtimes" nullable:"false" doc:"What sessions may choose besides."`
 	Page        AppPage        `json:"page"`
 	Notices     []string       `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
 }
@@ -234,7 +236,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 	info := AppInfo{
 		Name: a.Name, Title: a.Title, Description: a.Description, Entry: a.Entry, Budgets: a.Budgets,
 		Agents: []AppAgent{}, Tools: []AppTool{}, Examples: some(a.Examples), FollowUps: some(a.FollowUps), Wires: some(a.Wires), Notices: some(slices.Clone(s.o.Notices)),
-		Mode: cmp.Or(string(a.Mode), string(parley.ModeDefault)), FixedModel: a.Policy.FixedModel,
+		Mode: cmp.Or(string(a.Mode), string(parley.ModeDefault)), FixedModel: a.Policy.FixedModel, Runtime: a.Runtime, Runtimes: some(a.Runtimes),
 	}
 	if s.o.Page != nil {
 		info.Page = s.o.Page(a.Name)

@@ -41,8 +41,11 @@ func budgetsOf(app parley.Budgets, c parley.CreateSession) (parley.Budgets, erro
 // attachable checks what is to be attached to a session of p in the workspace space.
 func attachable(a *scope.Resolved, p parley.Principal, space parley.Workspace, list []parley.EntityRef) ([]parley.EntityRef, error) {
 	list, err := parley.CheckAttached(list)
-	if err != nil || len(list) == 0 {
-		return list, err
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return []parley.EntityRef{}, nil // not nil: an update with it detaches everything
 	}
 	if a.Tools().Attaches() {
 		return list, nil

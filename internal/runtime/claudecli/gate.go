@@ -80,6 +80,11 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 		u.mu.Unlock()
 		return t.recorded(u, d), nil
 	}
+	// A person or a hook may have edited the input.
+	if why := t.elsewhere(c.Input.Tool, d.Call.Input); why != "" {
+		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeError, Output: why})
+		return decision(false, why, nil), nil
+	}
 	if why := t.witness(ctx, u, d.Call); why != "" {
 		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeError, Output: why})
 		return decision(false, why, nil), nil
@@ -246,10 +251,16 @@ func (t *turn) elsewhere(tool string, input json.RawMessage) string {
 	if json.Unmarshal(input, &fields) != nil || json.Unmarshal(fields[n.path], &name) != nil {
 		return "" // the CLI refuses it
 	}
+	if slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "..") {
+		return "Name the file without \"..\": rules are about its path. The call was not made."
+	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(t.p.spec.dir, name)
 	}
 	real := reached(name)
+	if rest, err := filepath.Rel(t.p.spec.dir, filepath.Clean(name)); err == nil && filepath.IsLocal(rest) && real != filepath.Join(reached(t.p.spec.dir), rest) {
+		return "This path leads through a link. Name the file that it leads to. The call was not made."
+	}
 	may := []string{reached(t.p.spec.dir)}
 	if n.effect == parley.EffectRead {
 		may = append(may, reached(filepath.Join(t.p.spec.home, "tmp")), reached(filepath.Join(t.p.spec.config(), "projects")))
