@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ const (
 	maxRewritten = 2000
 )
 
+// reserved finds lines that look like our trailers; the first one of a message counts.
+var reserved = regexp.MustCompile(`(?im)^\s*Parley-`)
+
 const (
 	keyTrailer  = "Parley-Key"
 	bodyTrailer = "Parley-Change"
@@ -90,6 +94,9 @@ func (c *Change) check(verb string) error {
 		return parley.Errorf(parley.CodeInvalid, "the key has more than %d bytes, or a space", maxKey).WithField("key")
 	case len(c.Reason) > maxReason:
 		return parley.Errorf(parley.CodeTooLarge, "the reason has more than %d bytes", maxReason).WithField("reason")
+	case reserved.MatchString(c.Reason):
+		return parley.Errorf(parley.CodeInvalid, "a line of the reason begins with %q, which is how a change is found again", "Parley-").WithField("reason").
+			WithHint("begin the line with another word")
 	case len(c.Body) > MaxEntity:
 		return parley.Errorf(parley.CodeTooLarge, "the entity has %d KB; at most %d KB are possible", len(c.Body)>>10, MaxEntity>>10).WithField("body")
 	case (verb == "create" || verb == "update") && !isText(c.Body):

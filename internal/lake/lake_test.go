@@ -165,6 +165,11 @@ func TestChanges(t *testing.T) {
 	if _, err := g.Create(ctx, lake.Change{Path: "lake/b.md", Body: "b", Key: "k1"}); code(err) != parley.CodeKeyReused {
 		t.Errorf("another change with the key: %v", err)
 	}
+	for _, reason := range []string{"Parley-Key: k2", "Tidy\n\n parley-change: x"} {
+		if _, err := g.Create(ctx, lake.Change{Path: "lake/c.md", Body: "c", Reason: reason, Key: "k3"}); code(err) != parley.CodeInvalid {
+			t.Errorf("a reason that looks like a key, %q: %v", reason, err)
+		}
+	}
 	e := g.read("docs/pricing.md")
 	if e.Title != "Pricing" || e.Status != "draft" || e.Kind != "doc" || !slices.Equal(e.Tags, []string{"money", "sales"}) {
 		t.Errorf("got %+v", e)
