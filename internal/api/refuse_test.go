@@ -295,6 +295,8 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	turn := w.turn(s.ID, "hello")
 	bodies := map[string]string{
 		"POST /v1/sessions/{id}/turns":              `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/attachments":        `a text of mine`,
+		"PATCH /v1/conversations/{id}":              `{"title":"mine now"}`,
 		"POST /v1/sessions/{id}/turns/stream":       `{"message":"mine now"}`,
 		"POST /v1/sessions/{id}/rewind":             `{"turn":"` + string(turn.ID) + `"}`,
 		"PATCH /v1/sessions/{id}":                   `{"title":"mine now"}`,

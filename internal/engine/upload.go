@@ -29,12 +29,12 @@ const (
 // Attach gives a file to a session, for its messages to name. A file that the session has been given already
 // is returned as it is. Nothing is stored unless everything is.
 func (e *Engine) Attach(ctx context.Context, p parley.Principal, id parley.SessionID, name string, body []byte) (parley.Attachment, error) {
-	if e.o.Documents == nil {
-		return parley.Attachment{}, parley.Errorf(parley.CodeUnavailable, "this server reads no files")
-	}
 	info, err := e.Session(ctx, p, id)
 	if err != nil {
 		return parley.Attachment{}, err
+	}
+	if e.o.Documents == nil {
+		return parley.Attachment{}, parley.Errorf(parley.CodeUnavailable, "this server reads no files")
 	}
 	owner := parley.Principal{User: info.User, Org: info.Org}
 	name = fileName(name)

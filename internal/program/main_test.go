@@ -172,7 +172,7 @@ const (
 
 func TestServe_owns_its_data_folder(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t)
+	p := newProgram(t, "PARLEY_ENABLED=chaos")
 	s := p.serve()
 	info, err := os.Stat(filepath.Join(p.data, socketFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -424,7 +424,7 @@ func TestServe_beyond_this_machine_needs_a_word(t *testing.T) {
 
 func TestCommands_without_a_server(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t)
+	p := newProgram(t, "PARLEY_ENABLED=chaos")
 	if out := p.must("version"); !strings.HasPrefix(out, "parley ") {
 		t.Errorf("version: %q", out)
 	}
@@ -542,7 +542,7 @@ func TestCommands_refuse_what_is_wrong(t *testing.T) {
 
 func TestSocket_works_in_a_deep_folder(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t)
+	p := newProgram(t, "PARLEY_ENABLED=chaos")
 	p.data = filepath.Join(p.dir, strings.Repeat("deep/", 30), "data")
 	p.env = append(p.env, "PARLEY_DATA="+p.data)
 	s := p.serve()
