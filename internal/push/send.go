@@ -124,9 +124,6 @@ func (p *Push) scan(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if len(rows) == 0 {
-			if err := p.ahead(ctx, q); err != nil {
-				return err
-			}
 			return p.passedOver(ctx, passed)
 		}
 		for _, r := range rows {
@@ -139,16 +136,6 @@ func (p *Push) scan(ctx context.Context, now time.Time) error {
 		}
 		q.After = q.Mark(rows[len(rows)-1])
 	}
-}
-
-// ahead finds out when the next row is due that a query for what is due has not selected.
-func (p *Push) ahead(ctx context.Context, q seam.RowQuery) error {
-	q.After, q.Due, q.Limit = seam.RowMark{Due: q.Due}, q.Due.Add(scanEvery), 1
-	rows, err := p.store.Rows(ctx, parley.System(), q)
-	for _, r := range rows {
-		p.due(r.Due)
-	}
-	return err
 }
 
 // take begins to send a row, or puts it off, or passes it over while its device is busy. full means that there are no more hands; whoever
