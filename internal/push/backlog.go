@@ -151,8 +151,8 @@ func (p *Push) tell(ctx context.Context, now time.Time) {
 	s := &p.sends
 	s.mu.Lock()
 	if len(s.lost) == 0 || now.Before(s.tell) {
-		if len(s.lost) > 0 && (s.next.IsZero() || s.tell.Before(s.next)) {
-			s.next = s.tell
+		if len(s.lost) > 0 {
+			s.at(s.tell)
 		}
 		s.mu.Unlock()
 		return

@@ -318,6 +318,34 @@ func verify(t *testing.T, r received, secrets ...string) {
 	}
 }
 
+// TestRetriesCloseTogether: of several devices that fail at about the same time each gets its message again when its own time has come.
+func TestRetriesCloseTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, mem.New(), enginetest.Echo, enginetest.App())
+		var all []*receiver
+		for range 3 {
+			to := newReceiver(t)
+			var tried atomic.Int32
+			to.answer = func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if tried.Add(1) == 1 {
+					w.WriteHeader(http.StatusBadGateway)
+				}
+			}
+			d.webhook(to.url, func(a *parley.AddDevice) { a.Events = []string{"turn.*"} })
+			all = append(all, to)
+		}
+		d.Await(d.Send(d.Session().ID, "hello").ID)
+		for _, to := range all {
+			to.next()
+		}
+		d.advance(10 * time.Second)
+		for _, to := range all {
+			to.next()
+		}
+	})
+}
+
 // TestRetry: what fails is tried again with the same id, later each time, and is given up after
 // three days. Its owner sees that, and may send it again.
 func TestRetry(t *testing.T) {

@@ -48,7 +48,7 @@ type sending struct {
 	n     int
 	users map[parley.Principal]int
 	busy  map[parley.DeviceID]bool
-	next  time.Time // when something is due that was put off here; zero: nothing
+	times []time.Time // when the store is looked at, the earliest first; at most maxTimes
 	hands sync.WaitGroup
 
 	away bool // the store does not answer; only for Run
@@ -103,8 +103,8 @@ func (p *Push) outage(ctx context.Context, err error) {
 func (p *Push) pause(now time.Time) time.Duration {
 	p.sends.mu.Lock()
 	defer p.sends.mu.Unlock()
-	if next := p.sends.next; !next.IsZero() {
-		return min(max(next.Sub(now), time.Millisecond), scanEvery)
+	if times := p.sends.times; len(times) > 0 {
+		return min(max(times[0].Sub(now), time.Millisecond), scanEvery)
 	}
 	return scanEvery
 }
@@ -112,8 +112,8 @@ func (p *Push) pause(now time.Time) time.Duration {
 // scan begins to send what is due, as far as there are hands for it.
 func (p *Push) scan(ctx context.Context, now time.Time) error {
 	p.sends.mu.Lock()
-	if !p.sends.next.After(now) {
-		p.sends.next = time.Time{}
+	for len(p.sends.times) > 0 && !p.sends.times[0].After(now) {
+		p.sends.times = p.sends.times[1:]
 	}
 	p.sends.mu.Unlock()
 	q := seam.RowQuery{Kind: seam.RowOutbox, Open: true, Due: now.Add(time.Millisecond), Limit: 500}
@@ -373,10 +373,21 @@ func (p *Push) drop(ctx context.Context, r seam.Row) error {
 // due notes when the store has to be asked.
 func (p *Push) due(at time.Time) {
 	p.sends.mu.Lock()
-	if p.sends.next.IsZero() || at.Before(p.sends.next) {
-		p.sends.next = at
-	}
+	p.sends.at(at)
 	p.sends.mu.Unlock()
+}
+
+// maxTimes limits how many times are remembered. Without its time a row is sent at one of the looks at the store
+// that come anyway.
+const maxTimes = 1000
+
+// at notes a time. Callers hold mu.
+func (s *sending) at(t time.Time) {
+	i, found := slices.BinarySearchFunc(s.times, t, time.Time.Compare)
+	if !found {
+		s.times = slices.Insert(s.times, i, t)
+		s.times = s.times[:min(len(s.times), maxTimes)]
+	}
 }
 
 // sweep removes what was given up long ago.
