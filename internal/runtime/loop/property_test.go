@@ -119,6 +119,9 @@ func (d *dice) step() {
 	case 13:
 		d.question()
 	case 4:
+		if _, open := d.g.tools(&d.s, t.Agent(t.Active)); open {
+			return // the loop hands a turn over when the agent's calls have ended
+		}
 		to := []parley.AgentPath{"front", "finder"}[d.pick("to", 2)]
 		d.add(t.Active, parley.AgentHandoff{From: t.Active, To: to, Name: string(to), Why: d.text()})
 	case 5:
