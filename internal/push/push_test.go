@@ -513,6 +513,32 @@ func TestDeadEndpoint(t *testing.T) {
 	})
 }
 
+// TestManyDeadEndpoints: twelve devices of a user that do not answer take all that is sent to a user at once, but
+// only the first time. After it, the other devices are told at once.
+func TestManyDeadEndpoints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dead, well := newReceiver(t), newReceiver(t)
+		dead.answer = func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		d := newDesk(t, mem.New(), enginetest.Echo, enginetest.App())
+		for range 12 {
+			d.webhook(dead.url)
+		}
+		s := d.Session()
+		d.Await(d.Send(s.ID, "hello").ID)
+		d.advance(time.Minute) // each has failed now
+		d.webhook(well.url)
+		for i := range 50 {
+			began := time.Now()
+			d.Await(d.Send(s.ID, "hello").ID)
+			if got := well.next(); got.kind() != "turn.completed" || !time.Now().Equal(began) {
+				t.Errorf("message %d: got %s after %s", i, got.body, time.Since(began))
+			}
+			d.advance(7 * time.Second)
+		}
+	})
+}
+
 // TestNobody: without devices, an append has no rows, and a device is told of nothing that its
 // owner did not ask for.
 func TestNobody(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 
 const (
 	maxSending     = 256 // at once: those that take 20 s to answer are few of them
-	maxUserSending = 4   // of them for one user
+	maxUserSending = 8   // of them for one user
+	maxUserSlow    = 4   // of these for devices whose last attempt failed: the others are not held up
 	// sendWithin is how long a receiver may take to answer.
 	sendWithin = 20 * time.Second
 	// claimed is how long a message that is being sent is left alone: the server that died
@@ -47,6 +48,7 @@ type sending struct {
 	mu    sync.Mutex
 	n     int
 	users map[parley.Principal]int
+	slow  map[parley.Principal]int // those for devices whose last attempt failed
 	busy  map[parley.DeviceID]bool
 	times []time.Time // when the store is looked at, the earliest first; at most maxTimes
 	hands sync.WaitGroup
@@ -168,15 +170,19 @@ func (p *Push) take(ctx context.Context, r seam.Row, now time.Time, passed map[w
 	if s.n >= maxSending {
 		return true, nil
 	}
-	if s.busy[d.ID] || s.users[of] >= maxUserSending {
+	slow := d.Failures > 0
+	if s.busy[d.ID] || s.users[of] >= maxUserSending || slow && s.slow[of] >= maxUserSlow {
 		passed[waiter{of, d.ID}]++
 		return false, nil
 	}
 	if s.users == nil {
-		s.users, s.busy = map[parley.Principal]int{}, map[parley.DeviceID]bool{}
+		s.users, s.slow, s.busy = map[parley.Principal]int{}, map[parley.Principal]int{}, map[parley.DeviceID]bool{}
 	}
 	s.n++
 	s.users[of]++
+	if slow {
+		s.slow[of]++
+	}
 	s.busy[d.ID] = true
 	s.hands.Go(func() {
 		defer func() {
@@ -184,6 +190,11 @@ func (p *Push) take(ctx context.Context, r seam.Row, now time.Time, passed map[w
 			s.n--
 			if s.users[of]--; s.users[of] == 0 {
 				delete(s.users, of)
+			}
+			if slow {
+				if s.slow[of]--; s.slow[of] == 0 {
+					delete(s.slow, of)
+				}
 			}
 			delete(s.busy, d.ID)
 			s.mu.Unlock()
