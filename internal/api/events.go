@@ -278,14 +278,16 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if err := s.within(r.Context(), p, SessionParam{id}); err != nil {
 		return nil, err
 	}
+	// Later it could not be refused: a socket is one by then, and the head of a stream does not wait
+	// for a store that is slow.
+	if err := s.o.Reader.Check(r.Context(), p, id, v.after); err != nil {
+		return nil, err
+	}
 	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: v.keep, Heartbeat: s.o.Heartbeat}}
 	switch form {
 	case "sse":
 		st.serve = by(wire.SSE)
 	case "socket":
-		if err := s.o.Reader.Check(r.Context(), p, id, v.after); err != nil { // later it could not be refused
-			return nil, err
-		}
 		st.serve = s.socket(id)
 	}
 	if st.done, err = s.Open(r.Context(), p); err != nil {
@@ -325,8 +327,13 @@ func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*
 	if err != nil {
 		return nil, err
 	}
+	frames, err := s.o.Reader.FollowMany(ctx, p, places, in.Deltas)
+	if err != nil {
+		done()
+		return nil, err
+	}
 	return s.streamed(done, func(w http.ResponseWriter, r *http.Request) error {
-		return wire.ServeMany(w, r, s.o.Reader.FollowMany(r.Context(), p, places, in.Deltas), places, wire.Options{Heartbeat: s.o.Heartbeat})
+		return wire.ServeMany(w, r, frames(r.Context()), places, wire.Options{Heartbeat: s.o.Heartbeat})
 	}), nil
 }
 

@@ -2,19 +2,25 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 type page struct {
@@ -262,4 +268,36 @@ func TestStream_asked_for_by_head_ends(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)
 		}
 	}
+}
+
+// slowStore answers after a second.
+type slowStore struct{ seam.Store }
+
+func (s slowStore) Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error) {
+	time.Sleep(time.Second)
+	return s.Store.Session(ctx, p, id)
+}
+
+func (s slowStore) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) ([]parley.Event, error) {
+	time.Sleep(time.Second)
+	return s.Store.Read(ctx, p, id, after, limit)
+}
+
+// TestStream_of_a_session_that_is_not_there: also where the store is slow, the answer is a refusal,
+// and no stream that fails.
+func TestStream_of_a_session_that_is_not_there(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rig := enginetest.New(t, enginetest.Echo, enginetest.App())
+		defer rig.Close()
+		_, reader := eventlog.New(slowStore{rig.Store}, nil, eventlog.Options{})
+		s := api.New(api.Options{Engine: rig.Engine, Reader: reader, Principal: func(context.Context) (parley.Principal, error) { return parley.Local, nil }})
+		for _, path := range []string{"/v1/sessions/nope/events/stream", "/v1/sessions/nope/events/lines", "/v1/sessions/nope/events?format=sse", "/v1/stream?sessions=nope", "/v1/sessions/nope/events/stream?view=sdk"} {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody))
+			if w.Code != http.StatusNotFound {
+				t.Errorf("%s: got %d %s", path, w.Code, w.Body)
+			}
+		}
+	})
 }

@@ -27,22 +27,23 @@ func (e *SessionError) Error() string { return "session " + string(e.Session) + 
 // Unwrap returns the reason.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// FollowMany follows several sessions at once, in turns of at most a page or a queue
-// each; there is no order between sessions. If one of the places is wrong, it yields that
-// error and nothing else. A session that fails later yields a [*SessionError], and the
-// others continue. It ends when all have failed.
-func (r *Reader) FollowMany(ctx context.Context, p parley.Principal, places []Place, deltas bool) iter.Seq2[Frame, error] {
-	return func(yield func(Frame, error) bool) {
-		s := r.Set(p, deltas)
-		defer s.leave()
-		for _, at := range places {
-			if err := s.Add(ctx, at, len(places)); err != nil {
-				yield(Frame{}, err)
-				return
-			}
+// FollowMany checks all places, and returns the error of one that is wrong. The returned
+// function, which may be called once, follows them at once, in turns of at most a page or
+// a queue each; there is no order between sessions. A session that fails yields a
+// [*SessionError], and the others continue. It ends when all have failed.
+func (r *Reader) FollowMany(ctx context.Context, p parley.Principal, places []Place, deltas bool) (func(context.Context) iter.Seq2[Frame, error], error) {
+	s := r.Set(p, deltas)
+	for _, at := range places {
+		if err := s.Add(ctx, at, len(places)); err != nil {
+			return nil, err
 		}
-		s.follow(ctx, yield, true)
 	}
+	return func(ctx context.Context) iter.Seq2[Frame, error] {
+		return func(yield func(Frame, error) bool) {
+			defer s.leave()
+			s.follow(ctx, yield, true)
+		}
+	}, nil
 }
 
 // Set is the sessions that one reader follows, which may change while it does. Its

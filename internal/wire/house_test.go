@@ -60,7 +60,10 @@ func newHouse(t testing.TB, o wire.Options) *house {
 	mux.HandleFunc("/many", func(w http.ResponseWriter, r *http.Request) {
 		places, err := wire.Places(r)
 		if err == nil {
-			err = wire.ServeMany(w, r, h.r.FollowMany(r.Context(), parley.Local, places, true), places, o)
+			var frames func(context.Context) wire.Frames
+			if frames, err = h.r.FollowMany(r.Context(), parley.Local, places, true); err == nil {
+				err = wire.ServeMany(w, r, frames(r.Context()), places, o)
+			}
 		}
 		answer(w, err)
 	})
