@@ -540,3 +540,22 @@ func TestBrowserOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestPlain: notifications draw no Markdown, so they have none.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"done": "done",
+		"**Google OAuth.** See [the page](https://example.com/a) and `go test`.": "Google OAuth. See the page and go test.",
+		"# Lamps\n\n- one\n- two, *dim*\n\nAll <https://example.com>.":           "Lamps\n• one\n• two, dim\nAll https://example.com.",
+		"| Room | On |\n|---|---|\n| Hall | 2 |":                                 "Room | On\nHall | 2",
+		"Run:\n\n```sh\nmake test\n```\n\nThen *wait* & see\nmore.":              "Run:\nmake test\nThen wait & see more.",
+		"5 < 6 and 2 * 3 * 4":    "5 < 6 and 2 * 3 * 4",
+		"a cut **bold text with": "a cut **bold text with",
+		"":                       "",
+	} {
+		if got := push.Plain(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

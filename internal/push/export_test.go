@@ -27,3 +27,6 @@ func Offers(in parley.Interaction) []string {
 	n, _ := withInteraction(notice{Type: "interaction.opened"}, seam.Batch{Index: seam.Index{Interactions: rows}}, in.ID)
 	return n.show().Choices
 }
+
+// Plain is an answer as a notification shows it.
+func Plain(answer string) string { return plain(answer) }

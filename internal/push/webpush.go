@@ -326,7 +326,7 @@ func (n notice) show() shownNotice {
 	case "test":
 		s.Title, s.Body, s.Tag = "Parley", "Notifications work on this device.", "test"
 	case "turn.completed":
-		s.Body = n.Text
+		s.Body = plain(n.Text)
 	case "turn.failed":
 		s.Body = "Failed: " + n.Text
 	case "turn.expired":
