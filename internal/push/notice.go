@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxText is the most bytes that a notice has of an answer or a question.
+// maxText is the most characters that a notice has of an answer or a question.
 const maxText = 2000
 
 // notice is a message to a device before it is written for it, as it is stored.
@@ -182,7 +182,7 @@ func noticeOf(b seam.Batch, ev parley.Event) (n notice, ok bool) {
 		switch {
 		case n.Text != "":
 		case t.Response != nil && t.Response.Message != "":
-			n.Text = parley.Cut(t.Response.Message, maxText)
+			n.Text = beginning(t.Response.Message, maxText)
 		case t.Error != nil:
 			n.Text = parley.Cut(t.Error.Message, maxText)
 		default:
@@ -190,6 +190,17 @@ func noticeOf(b seam.Batch, ev parley.Event) (n notice, ok bool) {
 		}
 	}
 	return n, true
+}
+
+// beginning is the first n characters of an answer, with its lines: parley.Cut makes one of them.
+func beginning(answer string, n int) string {
+	answer = strings.TrimSpace(answer)
+	for i := range answer {
+		if n--; n < 0 {
+			return answer[:i] + "…"
+		}
+	}
+	return answer
 }
 
 func isTold(t parley.EventType) bool {

@@ -361,8 +361,16 @@ func (n notice) show() shownNotice {
 			}
 		}
 	}
-	s.Title, s.Body = parley.Cut(s.Title, 120), parley.Cut(s.Body, 800)
+	s.Title, s.Body = parley.Cut(s.Title, 120), n.cut(s.Body, 800)
 	return s
+}
+
+// cut shortens what is shown. An answer keeps its lines; a question has one, so that none of it is out of sight.
+func (n notice) cut(text string, most int) string {
+	if n.Type == "turn.completed" {
+		return beginning(text, most)
+	}
+	return parley.Cut(text, most)
 }
 
 // shownAs is the message to a browser's worker.
@@ -374,7 +382,7 @@ func (p *Push) shownAs(n notice) []byte {
 			return raw
 		}
 		// Escapes made it longer.
-		s.Body, s.Title = parley.Cut(s.Body, len(s.Body)/2), parley.Cut(s.Title, max(len(s.Title)/2, 10))
+		s.Body, s.Title = n.cut(s.Body, len(s.Body)/2), parley.Cut(s.Title, max(len(s.Title)/2, 10))
 		if len(s.Body) < 20 {
 			s.Choices, s.Question, s.Options = nil, "", nil
 		}
