@@ -85,7 +85,7 @@ func (p *process) handle(m message) {
 		}
 	}
 	p.mu.Unlock()
-	if t != nil {
+	if t != nil && (m.Type == "user" || m.Type == "system" || m.Type == "result") {
 		t.take(m)
 	}
 }
@@ -98,19 +98,14 @@ func (t *turn) system(m message) {
 			return
 		}
 		now := t.h.State().Turn
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if u := t.uses[m.ToolUseID]; u != nil && now != nil {
+		if u := t.calls.get(m.ToolUseID); u != nil && now != nil {
 			if sub := now.Sub(u.call); sub != nil {
-				t.agents[m.TaskID] = sub.Path
-				t.changed()
+				t.calls.begins(m.TaskID, sub.Path)
 			}
 		}
 	case "task_notification":
 		now := t.h.State().Turn
-		t.mu.Lock()
-		path := t.agents[m.TaskID]
-		t.mu.Unlock()
+		path := t.calls.agent(m.TaskID)
 		if now == nil || path == "" {
 			return
 		}

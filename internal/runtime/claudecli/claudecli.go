@@ -136,8 +136,8 @@ const maxStarts = 3
 func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	for n := 1; ; n++ {
 		t := &turn{
-			rt: rt, h: h, app: h.App(), entry: parley.AgentPath(h.App().Entry), inbox: make(chan struct{}, 1), fails: make(chan error, 1), reserving: make(chan struct{}, 1),
-			uses: map[string]*use{}, news: make(chan struct{}), agents: map[string]parley.AgentPath{}, late: map[parley.CallID]*time.Timer{}, again: map[parley.AgentPath][]parley.Item{},
+			rt: rt, h: h, app: h.App(), entry: parley.AgentPath(h.App().Entry), lines: newLines(), calls: newCalls(), fails: make(chan error, 1), reserving: make(chan struct{}, 1),
+			late: map[parley.CallID]*time.Timer{}, again: map[parley.AgentPath][]parley.Item{},
 		}
 		end, err := t.run(ctx)
 		if err == nil {

@@ -103,6 +103,7 @@ func (c *conn) read(ctx context.Context, out io.Reader) {
 		if json.Unmarshal(line, &m) != nil {
 			continue
 		}
+		m.size = len(line)
 		switch m.Type {
 		case "control_response":
 			c.mu.Lock()

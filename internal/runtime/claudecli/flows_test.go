@@ -15,9 +15,15 @@ func TestMain(m *testing.M) {
 }
 
 // standIn makes an executable that does what the model says.
-func standIn(t testing.TB) string {
+func standIn(t testing.TB) string { return playing(t, sim.Play{}) }
+
+// playing makes an executable that does what the model says, with what the plays say of each start.
+func playing(t testing.TB, plays ...sim.Play) string {
 	t.Helper()
-	path, err := sim.Install(t.TempDir(), sim.Play{Transcript: "03-permission-allow", Live: true, Effects: true})
+	for i := range plays {
+		plays[i].Transcript, plays[i].Live, plays[i].Effects = "03-permission-allow", true, true
+	}
+	path, err := sim.Install(t.TempDir(), plays...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +33,11 @@ func standIn(t testing.TB) string {
 // TestFlows: what sessions do with a CLI, with the stand-in. `make test-claude` has the real one.
 func TestFlows(t *testing.T) {
 	t.Parallel()
-	claudetest.Flows(t, claudetest.CLI{Path: standIn})
+	claudetest.Flows(t, claudetest.CLI{Path: standIn, Play: playing})
 }
 
 // TestKilled: kill -9 of the server, and of the server and the stand-in.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	claudetest.Killed(t, claudetest.CLI{Path: standIn})
+	claudetest.Killed(t, claudetest.CLI{Path: standIn, Play: playing})
 }

@@ -55,9 +55,13 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	if err != nil {
 		return decision(false, parley.Info(err).Message, nil), nil
 	}
-	name := logged(c.Input.Tool)
-	if nativeIn(t.app, name) == nil {
-		return decision(true, "", nil), nil // a call of ours is journaled when it is made
+	switch t.whose(c.Input.Tool, u) {
+	case ours:
+		return decision(true, "", nil), nil // it is journaled when it is made
+	case unknown:
+		why := "There is no tool " + parley.Cut(c.Input.Tool, 100) + " here. The call was not made."
+		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeDenied, Output: why})
+		return decision(false, why, nil), nil
 	}
 	if why := t.elsewhere(c.Input.Tool, c.Input.ToolInput); why != "" {
 		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeDenied, Output: why})
@@ -66,7 +70,6 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	if why := t.tooMany(u.call); why != "" {
 		return decision(false, why, nil), nil
 	}
-	asked := t.requested(u.call)
 	d, err := t.begin(ctx, u.call)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -90,21 +93,34 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 		return decision(false, why, nil), nil
 	}
 	t.begun(u, d)
-	input := json.RawMessage(nil)
-	if !sameJSON(d.Call.Input, c.Input.ToolInput) && !sameJSON(d.Call.Input, asked) {
-		input = d.Call.Input // a person or a hook has edited it
+	if sameJSON(d.Call.Input, c.Input.ToolInput) {
+		return decision(true, "", nil), nil
 	}
-	return decision(true, "", input), nil
+	// What was approved is what runs, whoever has changed it in between: a person, a hook, or the CLI.
+	return decision(true, "", d.Call.Input), nil
 }
 
-// requested is the input with which the model asked for a call.
-func (t *turn) requested(call parley.CallID) json.RawMessage {
-	if now := t.h.State().Turn; now != nil {
-		if c := now.Tool(call); c != nil {
-			return c.Input
-		}
+// owner says whose tool the CLI's model calls.
+type owner int
+
+const (
+	unknown owner = iota // a tool that the app does not have, whatever the CLI may think
+	theirs               // one of the CLI's
+	ours                 // the call is made by us: of a server in this process, or one that asks a human
+)
+
+// whose says whose tool a call is for. u is the call in the model's reply, with the name that policy sees.
+func (t *turn) whose(tool string, u *use) owner {
+	server, _, mcp := splitMCP(tool)
+	switch {
+	case logged(tool) != u.name:
+		return unknown
+	case mcp && slices.Contains(t.p.spec.servers, server), !mcp && slices.Contains(asking, tool) && slices.Contains(t.p.spec.tools, tool):
+		return ours
+	case !mcp && nativeIn(t.app, u.name) != nil:
+		return theirs
 	}
-	return nil
+	return unknown
 }
 
 // begin begins a call, and waits for a human if one has to be asked.
@@ -199,7 +215,7 @@ func (t *turn) relative(n *native, input json.RawMessage) (string, bool) {
 // begun notes that a call runs.
 func (t *turn) begun(u *use, d seam.Decision) {
 	u.mu.Lock()
-	u.allowed = true
+	u.allowed = d.Call.Input
 	u.mu.Unlock()
 	if u.name == "Task" {
 		t.startAgent(u, d.Call)
@@ -297,12 +313,16 @@ func (t *turn) permit(ctx context.Context, c control) (any, error) {
 	if err != nil {
 		return deny(parley.Info(err).Message), nil
 	}
-	if !slices.Contains(asking, c.Tool) {
-		if u.mu.Lock(); u.allowed || nativeIn(t.app, u.name) == nil {
-			u.mu.Unlock()
+	whose := t.whose(c.Tool, u)
+	if whose != ours || !slices.Contains(asking, c.Tool) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		switch {
+		case whose == ours:
 			return map[string]any{"behavior": "allow", "updatedInput": c.RawInput}, nil
+		case whose == theirs && u.allowed != nil:
+			return map[string]any{"behavior": "allow", "updatedInput": u.allowed}, nil
 		}
-		u.mu.Unlock()
 		return deny("The call was not allowed."), nil
 	}
 	r, err := t.call(ctx, u.call)
@@ -350,9 +370,7 @@ func (t *turn) call(ctx context.Context, call parley.CallID) (parley.ToolResult,
 
 // result journals what a call returned, once. It may be told twice.
 func (t *turn) result(b block) {
-	t.mu.Lock()
-	u := t.uses[b.ToolUseID]
-	t.mu.Unlock()
+	u := t.calls.get(b.ToolUseID)
 	if u == nil {
 		return
 	}
@@ -397,7 +415,7 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 		late.Stop()
 	}
 	t.mu.Unlock()
-	if t.ctx.Err() != nil && u.name == "Bash" && nativeIn(t.app, u.name) != nil && r.Outcome != parley.OutcomeOK && u.allowed {
+	if t.ctx.Err() != nil && u.name == "Bash" && nativeIn(t.app, u.name) != nil && r.Outcome != parley.OutcomeOK && u.allowed != nil {
 		r.Outcome = parley.OutcomeUnknown // it was cut off
 	}
 	if u.name == "Task" {
@@ -417,6 +435,7 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 	if err == nil {
 		err = t.h.Hear(ctx, u.call)
 	}
+	t.calls.told()
 	if err != nil && parley.CodeOf(err) != parley.CodeConflict && t.ctx.Err() == nil {
 		t.fail(err)
 	}

@@ -243,7 +243,7 @@ func (c *modelCall) replied(ctx context.Context) {
 		model = info.Name
 	}
 	done := parley.ModelReplied{
-		Call: c.call, Model: model, Parts: c.reply.said(logged, t.newUse(c.path)), Usage: u, StopReason: c.reply.stop,
+		Call: c.call, Model: model, Parts: c.reply.said(logged, t.newUse), Usage: u, StopReason: c.reply.stop,
 		TTFTMS: c.reply.ttft.Milliseconds(), TookMS: time.Since(c.reply.began).Milliseconds(),
 	}
 	t.completePlan(done.Parts)
@@ -251,7 +251,7 @@ func (c *modelCall) replied(ctx context.Context) {
 		t.fail(err)
 		return
 	}
-	t.known(done.Parts, c.path)
+	t.calls.known(done.Parts, c.path)
 }
 
 // lost journals a call that got no reply. refused says that the provider did nothing for it.

@@ -247,3 +247,34 @@ func TestKit(t *testing.T) {
 		}
 	}
 }
+
+// TestLines: lines come in order, and those that wait are limited in bytes.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	l := newLines()
+	for i := range 3 {
+		if !l.take(message{UUID: fmt.Sprint(i), size: maxPending / 3}) {
+			t.Error(i)
+		}
+	}
+	if l.take(message{UUID: "more", size: maxPending}) {
+		t.Error("a line was taken beyond the limit")
+	}
+	flushed := make(chan struct{})
+	go func() { l.flush(t.Context(), t.Context()); close(flushed) }()
+	for i := range 3 {
+		select {
+		case <-flushed:
+			t.Fatal("flushed with lines that are not handled")
+		default:
+		}
+		if m, ok := l.next(); !ok || m.UUID != fmt.Sprint(i) {
+			t.Errorf("%d: %+v %v", i, m, ok)
+		}
+		l.handled()
+	}
+	<-flushed
+	if !l.take(message{UUID: "more", size: maxPending}) {
+		t.Error("what was handled still counts")
+	}
+}

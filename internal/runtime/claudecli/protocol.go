@@ -10,6 +10,7 @@ type message struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
 	UUID    string `json:"uuid"`
+	size    int    // of the line, in bytes
 
 	// Of control_request, control_cancel_request and control_response.
 	RequestID string          `json:"request_id"`

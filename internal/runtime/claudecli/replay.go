@@ -26,11 +26,7 @@ func (t *turn) recall(now *parley.Turn) {
 				continue
 			}
 			t.again[a.Path] = append(t.again[a.Path], it)
-			for _, p := range it.Parts {
-				if p.Type == parley.PartToolCall && p.ProviderID != "" {
-					t.uses[p.ProviderID] = &use{id: p.ProviderID, call: p.Call, name: p.Name, agent: a.Path}
-				}
-			}
+			t.calls.known(it.Parts, a.Path)
 		}
 	}
 }

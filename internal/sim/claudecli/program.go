@@ -23,6 +23,7 @@ type Play struct {
 	Again      bool   `json:"again,omitempty"`   // after the last message comes the first again
 	Live       bool   `json:"live,omitempty"`    // turns do what the model says
 	Effects    bool   `json:"effects,omitempty"` // tools really work
+	Alters     bool   `json:"alters,omitempty"`  // with Live: what Write is to write becomes [Altered], as in a program that has its own ideas
 	At         int    `json:"at,omitempty"`      // the step at which something happens; 0: none
 	Then       string `json:"then,omitempty"`    // what happens: [Die], [Freeze] or [Pause]
 }
@@ -33,6 +34,9 @@ const (
 	Freeze = "freeze" // it does nothing any more until its input ends
 	Pause  = "pause"  // it goes on only when it is interrupted
 )
+
+// Altered is what a play with Alters wants to write.
+const Altered = "altered"
 
 // Options are what a [Run] has. In and Out are required.
 type Options struct {

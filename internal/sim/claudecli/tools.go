@@ -85,6 +85,9 @@ func (p *program) gate(u *use) error {
 	if len(p.hooks["PreToolUse"]) == 0 {
 		return nil
 	}
+	if p.o.Play.Alters && u.name == "Write" {
+		u.input = with(u.input, Line{"content": Altered})
+	}
 	v, err := p.callback("PreToolUse", u.name, u.fields())
 	if err != nil {
 		u.gate = ""

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/runtime/claudecli"
+	sim "github.com/parley-server/parley/internal/sim/claudecli"
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
@@ -21,6 +22,7 @@ import (
 type CLI struct {
 	Real bool
 	Path func(t testing.TB) string
+	Play func(t testing.TB, plays ...sim.Play) string // a stand-in with certain plays; nil for the real one
 }
 
 // start starts a rig over an empty store.
@@ -33,11 +35,14 @@ func Flows(t *testing.T, c CLI) {
 	for name, f := range map[string]func(*testing.T, CLI){
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
-		"pool": poolFull, "failing": failing,
+		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "unknown tools": unknownTools,
 		"crashes": crashes, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
 		if !c.Real && (strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
 			continue // the stand-in has none
+		}
+		if c.Real && name == "altered" {
+			continue // it does not
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -437,26 +442,6 @@ func budgets(t *testing.T, c CLI) {
 		}
 		r.check(t, s)
 		r.Stop()
-	}
-}
-
-// outside: files outside the workspace are refused to tools that name them.
-func outside(t *testing.T, c CLI) {
-	r := c.start(t)
-	defer r.Stop()
-	s := r.Session()
-	elsewhere := t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(r.Work, "link")); err != nil {
-		t.Fatal(err)
-	}
-	r.say(t, s, Step{Use: []Use{{"Write", map[string]any{"file_path": filepath.Join(elsewhere, "a.txt"), "content": "x"}}}}, Step{Use: []Use{write(r, "link/b.txt", "x")}},
-		Step{Use: []Use{{"Read", map[string]any{"file_path": "/etc/passwd"}}}}, Step{Text: "Done."})
-	log := r.check(t, s)
-	if diff := cmp.Diff([]string{"Write denied", "Write denied", "Read denied"}, ended(t, log)); diff != "" {
-		t.Errorf("%s\n%s", diff, Told(log))
-	}
-	if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
-		t.Error(list, err)
 	}
 }
 

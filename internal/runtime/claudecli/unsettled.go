@@ -1,0 +1,109 @@
+package claudecli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// settle determines the outcome of writes that an earlier owner of the turn had started, and asks
+// about those that nobody knows of.
+func (t *turn) settle(ctx context.Context) error {
+	now := t.h.State().Turn
+	for _, c := range now.Tools.Open() {
+		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
+			if err := t.h.Settle(ctx, c.Call); err != nil {
+				return err
+			}
+		}
+	}
+	now = t.h.State().Turn
+	if now == nil {
+		return errGone
+	}
+	for _, c := range now.Tools.Open() {
+		if c.HookDue {
+			if err := t.h.Hear(ctx, c.Call); err != nil {
+				return err
+			}
+		}
+		if c.Outcome != parley.OutcomeUnknown || c.Resolution != "" || ctx.Err() != nil {
+			continue
+		}
+		if _, err := t.ask(ctx, parley.Interaction{
+			Agent: c.Agent, Kind: parley.KindUnknown, Call: c.Call, Tool: c.Name, Input: c.Input, Title: "Did " + c.Name + " take effect?",
+			Choices: []string{parley.ChoiceHappened, parley.ChoiceDidNot, parley.ChoiceAgain, parley.ChoiceLeave},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask asks a human and waits for the answer.
+func (t *turn) ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+	a, err := t.h.Ask(ctx, in)
+	for errors.Is(err, seam.ErrParked) {
+		if err = t.h.Wait(ctx, in.Call); err != nil {
+			return a, err
+		}
+		a, err = t.h.Ask(ctx, in)
+	}
+	return a, err
+}
+
+// lost gives an outcome to everything that was under way when the CLI ended.
+func (t *turn) lost(ctx context.Context) error {
+	now := t.h.State().Turn
+	if now == nil {
+		return errGone
+	}
+	t.note(now.Active, parley.RuntimeNoted{Kind: "restarted", Text: "The Claude CLI ended and was started again."})
+	for _, c := range now.Calls {
+		u := c.Reserved
+		u.Estimated = true
+		if err := t.h.Stage(t.event(c.Agent, parley.ModelFailed{
+			Call: c.Call, Usage: u, Retry: true, Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "the Claude CLI has ended"},
+		})); err != nil {
+			return err
+		}
+	}
+	for _, a := range now.Agents {
+		if a.IsSub() && !a.Ended {
+			t.note(a.Path, parley.AgentEnded{Result: "The agent ended with its process.", Outcome: parley.OutcomeError, Told: true})
+		}
+	}
+	for _, c := range now.Tools.Open() {
+		if c.Status == parley.ToolIsEnded {
+			continue
+		}
+		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The Claude CLI ended before the call was made."}
+		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
+			r.Outcome, r.Output = parley.OutcomeUnknown, "The Claude CLI ended while it made the call. It is not known whether it took effect."
+		}
+		if err := t.h.End(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostCalls ends the calls of a turn of the CLI that got no result.
+func (t *turn) lostCalls(why string) {
+	now := t.h.State().Turn
+	if now == nil {
+		return
+	}
+	for _, c := range now.Tools.Open() {
+		if c.Status == parley.ToolIsEnded {
+			continue
+		}
+		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The call was not made: " + why + "."}
+		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
+			r.Outcome, r.Output = parley.OutcomeUnknown, "The call was cut off: "+why+". It is not known how far it came."
+		}
+		_ = t.h.End(context.WithoutCancel(t.ctx), r) // it has ended meanwhile
+	}
+}
