@@ -559,3 +559,17 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestLongCharacters: a message fits into what push services accept, however many bytes its characters and their
+// escapes take.
+func TestLongCharacters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []string{"a", "é", "界", "🙂", "\"", "\x01", "\n\n"} {
+		for _, n := range []int{1, 300, 800, 5000} {
+			raw := push.Sealed(strings.Repeat(c, n), "x"+strings.Repeat(c, n)+"x")
+			if !json.Valid(raw) || len(raw) > 3000 {
+				t.Errorf("%d of %q: %d bytes", n, c, len(raw))
+			}
+		}
+	}
+}

@@ -30,3 +30,8 @@ func Offers(in parley.Interaction) []string {
 
 // Plain is an answer as a notification shows it.
 func Plain(answer string) string { return plain(answer) }
+
+// Sealed is what a browser is sent of a turn that has ended, before it is encrypted.
+func Sealed(title, answer string) []byte {
+	return (&Push{}).shownAs(notice{Type: "turn.completed", Title: title, Text: answer})
+}

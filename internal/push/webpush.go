@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -381,8 +382,8 @@ func (p *Push) shownAs(n notice) []byte {
 		if len(raw) <= maxPayload {
 			return raw
 		}
-		// Escapes made it longer.
-		s.Body, s.Title = n.cut(s.Body, len(s.Body)/2), parley.Cut(s.Title, max(len(s.Title)/2, 10))
+		// Escapes and long characters made it longer.
+		s.Body, s.Title = n.cut(s.Body, max(utf8.RuneCountInString(s.Body)/2, 1)), parley.Cut(s.Title, max(utf8.RuneCountInString(s.Title)/2, 10))
 		if len(s.Body) < 20 {
 			s.Choices, s.Question, s.Options = nil, "", nil
 		}
