@@ -18,3 +18,8 @@ func Probe(context.Context, string) (string, error) {
 func namespaces(bool) *syscall.SysProcAttr { return nil }
 
 func helper() { os.Exit(1) }
+
+// CanFence reports whether the kernel can fence a program in. Only Linux can.
+func CanFence() bool { return false }
+
+func (Fence) become([]string) error { return errors.New("only Linux for amd64 and arm64 has fences") }

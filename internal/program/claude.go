@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/runtime/claudecli"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/sim/anthropic"
@@ -27,10 +28,14 @@ func newClaude(p *plan, log *slog.Logger) *claudecli.Runtime {
 	s := p.settings.Claude
 	return claudecli.New(p.models, claudecli.Options{
 		Find: func() (string, error) { return claudecli.Locate(whereIs(s)) }, Data: p.folder.Path(claudeFolder),
-		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Shell: s.Shell == "cli", Translate: translated, Logger: log,
+		Most: s.Processes, Idle: time.Duration(s.Idle), Wait: time.Duration(s.Wait), Memory: int64(s.Memory), Shell: s.Shell == "cli", Fenced: fenced(s), Translate: translated, Logger: log,
 		Witness: workspacetools.NewWitness(p.checks.Load),
 	})
 }
+
+// fenced says whether the CLI reaches only its session's files. With a shell of its own it has the
+// rights of the server.
+func fenced(s config.Claude) bool { return s.Shell != "cli" && confine.CanFence() }
 
 func whereIs(s config.Claude) claudecli.Where {
 	return claudecli.Where{Path: s.Path, NodeModules: s.NodeModules}
@@ -127,7 +132,14 @@ func (d *doctor) claude(ctx context.Context, s config.Settings) {
 			d.caution("claude", err)
 			return
 		}
-		d.ok("claude", "the Claude CLI %s is %s; Parley was tested with %s", version, path, claudecli.Tested)
+		reach := "it reaches only the files of its session"
+		switch {
+		case s.Claude.Shell == "cli":
+			reach = "it has the rights of the server, as claude.shell says"
+		case !fenced(s.Claude):
+			reach = "this kernel cannot fence it in, so its model has only Parley's tools for files"
+		}
+		d.ok("claude", "the Claude CLI %s is %s; Parley was tested with %s; %s", version, path, claudecli.Tested, reach)
 	case len(d.onClaude) > 0:
 		d.fail("claude", parley.Errorf(parley.CodeUnavailable, "the runtime of %s is the Claude CLI: %w", strings.Join(d.onClaude, ", "), err).WithHint("%s", parley.Info(err).Hint))
 	case s.Claude.Path != "" || s.Claude.NodeModules != "":

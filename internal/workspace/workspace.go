@@ -205,20 +205,25 @@ func (f *Folders) UserDir(p parley.Principal) (string, error) {
 	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p)))
 }
 
-// Dir is the path of a workspace of p, for processes that work in it. It exists.
+// Dir is the path of a workspace of p, for processes that work in it, without links: that is how they see
+// it. It exists.
 func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
 	root, err := f.Open(p, w)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
+	dir := filepath.Join(f.o.Root, UserFolder(p), string(w))
 	if name, shared := w.Shared(); shared {
+		dir = filepath.Join(f.o.Granted.Dir, name)
 		if s, ok := f.o.Shared[name]; ok {
-			return filepath.Abs(s.Dir)
+			dir = s.Dir
 		}
-		return filepath.Abs(filepath.Join(f.o.Granted.Dir, name))
 	}
-	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p), string(w)))
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", parley.Errorf(parley.CodeUnavailable, "the workspace's folder: %w", short(err))
+	}
+	return filepath.Abs(dir)
 }
 
 // At names the workspace of p that is in a folder, as [Folders.Dir] says it. Links to the folder name it, too.

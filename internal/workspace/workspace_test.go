@@ -205,3 +205,26 @@ func TestNone(t *testing.T) {
 		}
 	}
 }
+
+// TestDir_without_links: processes see their folder without the links that lead to it, so this is how its
+// path is compared with theirs.
+func TestDir_without_links(t *testing.T) {
+	t.Parallel()
+	real, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.MkdirAll(filepath.Join(real, "users", "bob", "vault"), 0o700), os.Mkdir(filepath.Join(real, "handbook"), 0o700), os.Symlink(real, link)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := workspace.New(workspace.Options{Root: filepath.Join(link, "users"), Shared: map[string]workspace.Shared{"handbook": {Dir: filepath.Join(link, "handbook")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for space, want := range map[parley.Workspace]string{"vault": "users/bob/vault", "shared/handbook": "handbook"} {
+		if got, err := f.Dir(parley.Principal{User: "bob"}, space); err != nil || got != filepath.Join(real, want) {
+			t.Errorf("%s: %s %v", space, got, err)
+		}
+	}
+}

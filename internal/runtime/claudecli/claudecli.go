@@ -57,6 +57,9 @@ type Options struct {
 	// Shell has the CLI's model use the CLI's own Bash. It runs with the rights of this process. Else
 	// an app's Bash is Parley's, which is confined.
 	Shell bool
+	// Fenced lets the CLI reach only its session's workspace, its own files and the gateway, see
+	// [confine.Fence]. It needs [confine.CanFence].
+	Fenced bool
 	// Witness keeps what files contain before the CLI's tools change them. nil: nobody does.
 	Witness Witness
 	Logger  *slog.Logger // nil: none

@@ -72,10 +72,7 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	}
 	d, err := t.begin(ctx, u.call)
 	if err != nil {
-		if ctx.Err() == nil {
-			t.fail(err)
-		}
-		return nil, err // the hook blocks on failure
+		return nil, t.undecided(ctx, err) // the hook blocks on failure
 	}
 	if !d.Run {
 		u.mu.Lock()
@@ -361,11 +358,21 @@ func (t *turn) call(ctx context.Context, call parley.CallID) (parley.ToolResult,
 				continue
 			}
 		}
-		if err != nil && ctx.Err() == nil {
-			t.fail(err)
+		if err != nil {
+			err = t.undecided(ctx, err)
 		}
 		return r, err
 	}
+}
+
+// undecided ends the attempt because nobody has decided about a call. It returns when that is done: an
+// earlier answer to the CLI would become the result of a call that goes on later.
+func (t *turn) undecided(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		t.fail(err)
+		<-ctx.Done()
+	}
+	return err
 }
 
 // result journals what a call returned, once. It may be told twice.

@@ -22,6 +22,7 @@ type gateway struct {
 	byKey  map[string]*process
 	server *http.Server
 	url    string
+	at     int // its port
 }
 
 // maxBody limits a request of a CLI, in bytes. It is the limit of Anthropic's API.
@@ -42,8 +43,16 @@ func (g *gateway) start() (url string, err error) {
 	mux.HandleFunc("POST /v1/messages", g.messages)
 	g.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	g.url = "http://" + l.Addr().String()
+	g.at = l.Addr().(*net.TCPAddr).Port
 	go func() { _ = g.server.Serve(l) }() // it ends with close
 	return g.url, nil
+}
+
+// port is where it listens, after start.
+func (g *gateway) port() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.at
 }
 
 func (g *gateway) close() {

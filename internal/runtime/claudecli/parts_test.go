@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -212,7 +213,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestKit: which tools are the CLI's, and which are ours. A confined Bash stays one.
+// TestKit: which tools are the CLI's, and which are ours. A confined Bash stays one, and files are then
+// read and changed by our tools. They are, too, where the CLI is not fenced in.
 func TestKit(t *testing.T) {
 	t.Parallel()
 	app := parley.App{Entry: "main", Agents: map[string]parley.AgentDef{"main": {Name: "main", Tools: []string{
@@ -222,12 +224,35 @@ func TestKit(t *testing.T) {
 		app.Tools = append(app.Tools, parley.ToolDecl{Name: name})
 	}
 	app.Tools = append(app.Tools, parley.ToolDecl{Name: "Task", Run: parley.RunRuntime})
-	for shell, want := range map[bool]string{
-		false: "cli: AskUserQuestion Read Task Write; linkedin: mcp__linkedin__post; parley: Bash BashOutput KillShell lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
-		true:  "cli: AskUserQuestion Bash Read Task TaskStop Write; linkedin: mcp__linkedin__post; parley: lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
+	quiet := app
+	quiet.Tools = slices.DeleteFunc(slices.Clone(app.Tools), func(d parley.ToolDecl) bool { return strings.Contains(d.Name, "Bash") || d.Name == "KillShell" })
+	for name, c := range map[string]struct {
+		app  parley.App
+		o    Options
+		want string
+	}{
+		"a confined Bash": {
+			app,
+			Options{Fenced: true},
+			"cli: AskUserQuestion Task; linkedin: mcp__linkedin__post; parley: Read Write Bash BashOutput KillShell lake_read Glob; reader: mcp__parley__lake_read mcp__parley__Read mcp__parley__Glob",
+		},
+		"a Bash of the CLI": {
+			app,
+			Options{Shell: true},
+			"cli: AskUserQuestion Bash Read Task TaskStop Write; linkedin: mcp__linkedin__post; parley: lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
+		},
+		"no Bash": {
+			quiet,
+			Options{Fenced: true},
+			"cli: AskUserQuestion Read Task Write; linkedin: mcp__linkedin__post; parley: lake_read Glob; reader: mcp__parley__lake_read Read mcp__parley__Glob",
+		},
+		"no Bash and no fence": {
+			quiet,
+			Options{},
+			"cli: AskUserQuestion Task; linkedin: mcp__linkedin__post; parley: Read Write lake_read Glob; reader: mcp__parley__lake_read mcp__parley__Read mcp__parley__Glob",
+		},
 	} {
-		rt := New(nil, Options{Shell: shell})
-		own := rt.Equip(&app)
+		own := New(nil, c.o).Equip(&c.app)
 		k := kitOf(own, "main", false)
 		got := "cli: " + strings.Join(k.cli, " ")
 		for _, server := range k.servers {
@@ -236,10 +261,10 @@ func TestKit(t *testing.T) {
 				got += " " + d.Name
 			}
 		}
-		if got += "; reader: " + strings.Join(k.agents["reader"].Tools, " "); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+		if got += "; reader: " + strings.Join(k.agents["reader"].Tools, " "); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", name, got, c.want)
 		}
-		if app.Tools[0].Run != "" || len(app.Agents) != 2 {
+		if c.app.Tools[0].Run != "" || len(c.app.Agents) != 2 {
 			t.Error("the app itself was changed")
 		}
 		if none := kitOf(own, "main", true); len(none.cli)+len(none.servers) > 0 {

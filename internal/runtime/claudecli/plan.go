@@ -9,6 +9,11 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// planning takes the place of what the CLI says about work in plan mode. By itself it asks for a file
+// with the plan, and in plan mode nothing is written here.
+const planning = "Look into the question with tools that only read. Nothing can be written now, not even a file with the plan. " +
+	"When the plan is ready, call ExitPlanMode with the whole plan, as Markdown, in its input `plan`."
+
 // completePlan gives a call of ExitPlanMode the plan, which the CLI's model has written to a file.
 func (t *turn) completePlan(parts []parley.Part) {
 	for i, p := range parts {

@@ -8,10 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/proc"
 )
 
@@ -162,7 +165,7 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 	if err != nil {
 		return nil, err
 	}
-	inOurs, inTheirs := stdin()
+	inOurs, inTheirs := io.Pipe()
 	outOurs, outTheirs := io.Pipe()
 	life, stop := context.WithCancel(context.Background())
 	p := &process{
@@ -172,10 +175,16 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 	p.conn = newConn(inTheirs)
 	p.conn.serve, p.conn.handle = p.serve, p.handle
 	p.token = rt.gate.admit(p)
-	p.program, err = proc.Start(life, proc.Spec{
-		Args: s.args(path), Dir: s.dir, Env: s.env(url, p.token), Memory: rt.opt.Memory, Grace: termWithin,
-		Stdin: inOurs, Stdout: outTheirs, Stderr: p.stderr,
-	})
+	args := s.args(path)
+	if rt.opt.Fenced {
+		args, err = fence(s, path, rt.gate.port()).Around(args)
+	}
+	if err == nil {
+		p.program, err = proc.Start(life, proc.Spec{
+			Args: args, Dir: s.dir, Env: s.env(url, p.token), Memory: rt.opt.Memory, Grace: termWithin,
+			Stdin: inOurs, Stdout: outTheirs, Stderr: p.stderr,
+		})
+	}
 	if err != nil {
 		stop()
 		rt.gate.expel(p.token)
@@ -206,14 +215,35 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 	return nil, failed
 }
 
-// stdin is a pipe whose reader proc copies from.
-func stdin() (*io.PipeReader, *io.PipeWriter) { return io.Pipe() }
+// fence is what a CLI reaches: its workspace, its own files, itself, and the gateway.
+func fence(s spec, path string, port int) confine.Fence {
+	f := confine.Fence{Read: []string{path}, Write: []string{s.home}, Ports: []int{port}}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		f.Read = append(f.Read, real)
+		if at := strings.LastIndex(real, "/node_modules/"); at >= 0 { // a script there starts the program of another package
+			f.Read = append(f.Read, real[:at+len("/node_modules")])
+		}
+	}
+	if s.readOnly {
+		f.Read = append(f.Read, s.dir)
+	} else {
+		f.Write = append(f.Write, s.dir)
+	}
+	return f
+}
 
 func (p *process) initialize() map[string]any {
 	gate := []any{map[string]any{"hookCallbackIds": []string{"gate"}, "timeout": gateWithin.Seconds(), "onFailure": "block"}}
 	req := map[string]any{"subtype": "initialize", "hooks": map[string]any{"PreToolUse": gate}, "perTaskStopAffordance": true}
 	if len(p.spec.servers) > 0 {
 		req["sdkMcpServers"] = p.spec.servers
+	}
+	// A model may know the CLI's tools by heart. The names lead to those of ours that are in their places.
+	if alias := aliases(p.spec.ours["parley"]); len(alias) > 0 {
+		req["toolAliases"] = alias
+	}
+	if slices.Contains(p.spec.tools, parley.ToolExitPlan) {
+		req["planModeInstructions"] = planning
 	}
 	if p.spec.prompt != "" {
 		req["appendSystemPrompt"] = p.spec.prompt

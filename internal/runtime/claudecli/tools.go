@@ -41,6 +41,20 @@ var natives = []native{
 	{name: "Task", api: "Agent", effect: parley.EffectRead},
 }
 
+// builtin are tools of the CLI for which apps may have one of the same name and purpose.
+var builtin = []string{"Bash", "BashOutput", "Edit", "Glob", "Grep", "KillShell", "NotebookEdit", "Read", "Skill", "TodoWrite", "WebFetch", "WebSearch", "Write"}
+
+// aliases lead from the names of the CLI's tools to the tools of ours that are in their places.
+func aliases(ours []parley.ToolDecl) map[string]string {
+	m := map[string]string{}
+	for _, d := range ours {
+		if slices.Contains(builtin, d.Name) {
+			m[d.Name] = ourPrefix + d.Name
+		}
+	}
+	return m
+}
+
 // asking are tools of ours that the CLI has too. The CLI's model gets the CLI's tool, and the call
 // is made by ours.
 var asking = []string{askTool, parley.ToolExitPlan}
@@ -97,11 +111,19 @@ func (n native) decl() parley.ToolDecl {
 }
 
 // Equip implements [seam.Equipped].
+//
+// Where the model can run commands in Parley's sandbox, files are read and changed by Parley's tools, too.
+// The CLI's own look up a path after it was judged, and a command may have put a link there since, so
+// that a harmless name is that of a file that commands themselves cannot change, such as CLAUDE.md.
 func (rt *Runtime) Equip(app *parley.App) *parley.App {
 	out := *app
 	out.Tools = slices.Clone(app.Tools)
+	commands := slices.ContainsFunc(app.Tools, func(d parley.ToolDecl) bool { return d.Name == "Bash" })
 	for i, d := range out.Tools {
-		if n := nativeOf(d.Name); n != nil && (!n.shell || rt.opt.Shell) {
+		n := nativeOf(d.Name)
+		switch {
+		case n == nil, n.shell && !rt.opt.Shell, n.path != "" && !rt.opt.Shell && (commands || !rt.opt.Fenced):
+		default:
 			own := n.decl()
 			own.Description, own.Rule = d.Description, d.Rule
 			out.Tools[i] = own

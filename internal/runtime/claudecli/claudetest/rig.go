@@ -21,6 +21,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/checkpoint"
+	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
@@ -30,6 +31,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/anthropic"
 	"github.com/parley-server/parley/internal/tool/ask"
 	"github.com/parley-server/parley/internal/tool/plan"
+	"github.com/parley-server/parley/internal/tool/shell"
 	tools "github.com/parley-server/parley/internal/tool/workspace"
 	"github.com/parley-server/parley/internal/toolbox"
 	"github.com/parley-server/parley/internal/workspace"
@@ -150,16 +152,13 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		Name: "test", Title: "test", Runtime: "claude", Entry: "main", Model: "test/model", Busy: parley.BusySteer, MaxOpenTurns: 8, Mode: parley.ModeBypassPermissions,
 		Policy: parley.Policy{Modes: []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions}},
 		Agents: map[string]parley.AgentDef{"main": {Name: "main", Prompt: "You are a test.", Tools: []string{
-			"Read", "Write", "Edit", "Bash", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count",
+			"Read", "Write", "Edit", "Bash", "BashOutput", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count",
 		}}},
 	}
 	o := claudecli.Options{Shell: true, Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
 	own := &counter{}
-	box, err := toolbox.New([]seam.Toolset{own, ask.New(), plan.New()}, toolbox.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Tools = append(box.Decls(), natives...)
+	_, err := os.Stat(filepath.Join(filepath.Dir(path), "plays.json"))
+	o.Fenced = err != nil && confine.CanFence() // the stand-in keeps a diary elsewhere
 	folders, err := workspace.New(workspace.Options{Shared: map[string]workspace.Shared{"shared": {Dir: r.Work}}, Default: "shared/shared"})
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +172,20 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		for _, f := range change {
 			f(&app, &o, e)
 		}
+		sets := []seam.Toolset{own, ask.New(), plan.New()}
+		if !o.Shell {
+			sets = append(sets, tools.New(tools.Options{Checkpoints: func() *checkpoint.Store { return checks }}), confined(t, dir))
+		}
+		box, err := toolbox.New(sets, toolbox.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		app.Tools = box.Decls()
+		for _, d := range natives {
+			if !slices.ContainsFunc(app.Tools, func(own parley.ToolDecl) bool { return own.Name == d.Name }) {
+				app.Tools = append(app.Tools, d)
+			}
+		}
 		e.Files = tools.NewRestorer(checks, nil)
 		r.Runtime = claudecli.New(enginetest.Models{F: m.next}, o)
 		e.Runtimes["claude"] = r.Runtime
@@ -183,6 +196,16 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 	})
 	r.Rig = enginetest.Over(t, store, &enginetest.Service{}, m.next, app, all...)
 	return r
+}
+
+// confined is a toolset with Bash in a sandbox.
+func confined(t testing.TB, dir string) *shell.Toolset {
+	s := shell.New(shell.Options{Guarded: []string{"CLAUDE.md"}, Folder: func(elems ...string) (string, error) {
+		at := filepath.Join(append([]string{dir, "scratch"}, elems...)...)
+		return at, os.MkdirAll(at, 0o700)
+	}})
+	t.Cleanup(s.Close)
+	return s
 }
 
 // Stop ends the rig and its CLIs.
