@@ -140,8 +140,8 @@ func middle(list []figure) figure {
 }
 
 // against builds the programs of a commit in a temporary folder, with the pages of this tree, and
-// compares them with this program.
-func against(ctx context.Context, w io.Writer, commit, parley string, args []string) (err error) {
+// compares them with this program. The part table measures both built programs in the same rounds.
+func against(ctx context.Context, w io.Writer, commit, parley string, chosen, args []string) (err error) {
 	dir, err := os.MkdirTemp("", "parley-bench-against-")
 	if err != nil {
 		return err
@@ -168,13 +168,17 @@ func against(ctx context.Context, w io.Writer, commit, parley string, args []str
 	}
 	packed := filepath.Join(dir, "tree.tar")
 	fmt.Fprintln(w, "building", commit)
-	for _, step := range [][]string{
+	steps := [][]string{
 		{"git", "-C", root, "archive", "-o", packed, commit},
 		{"tar", "-xf", packed},
 		{"cp", "-R", filepath.Join(root, "web", "dist"), "web"},
-		{"go", "build", "-trimpath", "-o", "bench.then", "./internal/bench"},
 		{"go", "build", "-trimpath", "-ldflags", "-s -w", "-o", "parley.then", "./cmd/parley"},
-	} {
+	}
+	others := slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == "table" })
+	if len(others) > 0 {
+		steps = append(steps, []string{"go", "build", "-trimpath", "-o", "bench.then", "./internal/bench"})
+	}
+	for _, step := range steps {
 		if _, err := output(tree, step[0], step[1:]...); err != nil {
 			return err
 		}
@@ -183,10 +187,22 @@ func against(ctx context.Context, w io.Writer, commit, parley string, args []str
 	if err != nil {
 		return err
 	}
+	programThen := filepath.Join(tree, "parley.then")
+	if len(others) < len(chosen) {
+		cmd := exec.CommandContext(ctx, this, append(slices.Clone(args), "-only", "table", "-parley", parley, "-then", programThen)...)
+		cmd.Stdout, cmd.Stderr = w, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("table: %w", err)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	args = append(slices.Clone(args), "-only", strings.Join(others, ","))
 	return compare(ctx, w, func(ctx context.Context, then bool) (string, error) {
 		program, its := this, parley
 		if then {
-			program, its = filepath.Join(tree, "bench.then"), filepath.Join(tree, "parley.then")
+			program, its = filepath.Join(tree, "bench.then"), programThen
 		}
 		out, err := output("", program, append(slices.Clone(args), "-parley", its)...)
 		return string(out), err

@@ -38,6 +38,7 @@ func TestTokensAreHeardInEveryForm(t *testing.T) {
 		want   int
 	}{
 		"straight":              {"data: \"" + word(0) + "\"\n\ndata: \"" + word(1) + "\"\n\ndata: \"" + word(2) + "\"\n\ndata: [DONE]\n\n", 3},
+		"OpenAI's wire":         {string(chatForm.before) + word(0) + string(chatForm.behind) + string(chatForm.before) + word(1) + string(chatForm.behind) + string(chatForm.tail), 2},
 		"joined":                {delta("model.delta", all), 3},
 		"held back":             {delta("model.delta", all[:len(all)-1]), 2},
 		"partial, then the end": {delta("model.partial", word(0)+word(1)) + delta("model.delta", word(2)), 3},

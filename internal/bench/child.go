@@ -24,7 +24,7 @@ const roleVariable = "PARLEY_BENCH_ROLE"
 // when that is closed, so it cannot outlive this process.
 type child struct {
 	cmd   *exec.Cmd
-	in    io.WriteCloser
+	in    io.WriteCloser // nil: a program that answers no questions
 	out   *bufio.Scanner
 	url   string
 	began time.Time // just before the start
@@ -92,7 +92,11 @@ func (c *child) ask(line string) (answer, error) {
 
 // stop lets the process end, and waits for it.
 func (c *child) stop() error {
-	_ = c.in.Close()
+	if c.in == nil { // a program that knows nothing of this one
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	} else {
+		_ = c.in.Close()
+	}
 	late := time.AfterFunc(20*time.Second, func() { _ = c.cmd.Process.Kill() })
 	defer late.Stop()
 	return c.cmd.Wait()
@@ -102,7 +106,9 @@ func (c *child) stop() error {
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait() // reports the signal
-	_ = c.in.Close()
+	if c.in != nil {
+		_ = c.in.Close()
+	}
 }
 
 // settle collects garbage and returns memory to the system, so that only memory in use remains.
@@ -116,6 +122,7 @@ func (c *child) settle() error {
 var roles = map[string]func(ctx context.Context, args []string, ready func(addr string, loaded func() int)) error{
 	"upstream": serveUpstream,
 	"proxy":    serveProxy,
+	"bare":     serveBare,
 	"parley":   serveParley,
 }
 

@@ -6,7 +6,8 @@
 //	go run ./internal/bench [-quick] [-only relay,turns] [-cpuprofile folder] [-against commit]
 //
 // It starts itself again in other roles: the upstream that produces tokens, the proxy, and a
-// Parley server with its real engine, log, SQLite file (synchronous=FULL) and native API. It
+// Parley server with its real engine, log, SQLite file (synchronous=FULL) and native API. The part
+// table measures the built program from outside instead, beside a bare relay with the same promises. It
 // listens on loopback only, keeps its data in a temporary folder that it removes, and ends every
 // process that it started.
 //
@@ -44,6 +45,7 @@ type bench struct {
 	dir      string         // for data; removed at the end
 	profiles string         // a folder for profiles; empty: none
 	parley   string         // the built program, if there is one
+	then     string         // a built program for a column of its own in the table; empty: none
 	postgres string         // address of an empty database; empty: cluster
 	cluster  *pgtest.Server // started for this run; nil if an address was given or there is no PostgreSQL
 }
@@ -53,6 +55,7 @@ var parts = []struct {
 	name string
 	run  func(context.Context, *bench) error
 }{
+	{"table", table},
 	{"relay", relay},
 	{"providers", providers},
 	{"turns", turns},
@@ -90,7 +93,8 @@ func run() int {
 	flag.StringVar(&b.profiles, "cpuprofile", "", "`folder` for profiles of the measured Parley: CPU, and heap for the part memory")
 	flag.StringVar(&b.parley, "parley", "bin/parley", "the built `program`, for the cold start; without it this program's own server is started")
 	flag.StringVar(&b.postgres, "postgres", "", "`address` of an empty PostgreSQL database, which is emptied after each measurement; without it the run starts PostgreSQL, if it is installed")
-	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: its programs and those of this tree run in turns, three times each, and the table says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
+	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: the part table has a column for its program, and of the other parts both commits' run in turns, three times each, and what is printed says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
+	flag.StringVar(&b.then, "then", "", "another built `program`, for a column of its own in the part table")
 	parent := flag.String("dir", "", "`folder` in which the temporary data folder is made; its disk is what is measured")
 	flag.Parse()
 	chosen := names()
@@ -106,8 +110,8 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *commit != "" {
-		args := []string{"-only", strings.Join(chosen, ","), "-dir", *parent, "-postgres", b.postgres, "-quick=" + strconv.FormatBool(b.quick)}
-		if err := against(ctx, os.Stdout, *commit, b.parley, args); err != nil {
+		args := []string{"-dir", *parent, "-postgres", b.postgres, "-quick=" + strconv.FormatBool(b.quick)}
+		if err := against(ctx, os.Stdout, *commit, b.parley, chosen, args); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			return 1
 		}

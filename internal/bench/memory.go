@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"sync/atomic"
@@ -85,20 +86,22 @@ func idleStreams(ctx context.Context, b *bench, upstream string) (err error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	n := pick(b, 400, 800)
-	hold := func(url string) error {
-		resp, err := open(ctx, http.MethodGet, url, "", "text/event-stream") // stays open until hangUp
-		if err != nil {
+	begin := func(url string) error {
+		begun, ended := make(chan struct{}), make(chan error, 1)
+		go func() { ended <- hold(ctx, url, func() { close(begun) }) }() // until hangUp
+		select {
+		case <-begun:
+			return nil
+		case err := <-ended:
 			return err
 		}
-		_, err = bufio.NewReader(resp.Body).ReadString('\n')
-		return err
 	}
 	proxy, err := spawn(ctx, "proxy", upstream)
 	if err != nil {
 		return err
 	}
 	defer proxy.kill()
-	floor, err := b.growth(ctx, "", proxy, n/4, n, func(context.Context, int) error { return hold(proxy.url + "/hold") }, nothing)
+	floor, err := b.growth(ctx, "", proxy, n/4, n, func(context.Context, int) error { return begin(proxy.url + "/hold") }, nothing)
 	if err != nil {
 		return err
 	}
@@ -118,13 +121,29 @@ func idleStreams(ctx context.Context, b *bench, upstream string) (err error) {
 		return err
 	}
 	value, err := b.growth(ctx, "idle", parley, n/4, n,
-		func(_ context.Context, i int) error { return hold(parley.url + "/v1/sessions/" + ids[i] + "/events") },
+		func(_ context.Context, i int) error { return begin(parley.url + "/v1/sessions/" + ids[i] + "/events") },
 		func() error { return parley.unloaded(ctx) })
 	if err != nil {
 		return err
 	}
 	b.within("memory: per idle session with an open stream", floor, value, kilo, 24<<10)
 	return nil
+}
+
+// hold opens a stream, reads a line, and keeps it open until ctx ends.
+func hold(ctx context.Context, url string, begun func()) error {
+	resp, err := open(ctx, http.MethodGet, url, "", "text/event-stream")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewReaderSize(resp.Body, 64)
+	if _, err := lines.ReadString('\n'); err != nil {
+		return err
+	}
+	begun()
+	_, err = io.Copy(io.Discard, lines)
+	return err
 }
 
 // sleeping makes sessions that have had a turn, and sessions whose turn waits for a human. In
@@ -182,7 +201,7 @@ func inFlight(ctx context.Context, b *bench, upstream string) error {
 			var seen atomic.Int64
 			begun := make(chan error, 1)
 			go func() { // ends with hangUp
-				_, err := t.hear(ctx, address, plan{id: fmt.Sprintf("m%s%d", t.name, i), tokens: 3600, every: time.Second}, &seen)
+				_, err := t.hear(ctx, address, plan{id: fmt.Sprintf("m%s%d", t.name, i), tokens: 3600, every: time.Second}, counting(&seen))
 				begun <- err
 			}()
 			return until(ctx, "a stream begins", func() (bool, error) {

@@ -15,12 +15,12 @@ import (
 func serveProxy(ctx context.Context, args []string, ready func(string, func() int)) error {
 	to := args[0]
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /tokens", func(w http.ResponseWriter, r *http.Request) {
+	forward := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxAsk))
 		if err != nil {
 			return
 		}
-		req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, to+"/tokens", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, to+r.URL.Path, bytes.NewReader(body))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -34,7 +34,9 @@ func serveProxy(ctx context.Context, args []string, ready func(string, func() in
 		w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
 		w.WriteHeader(resp.StatusCode)
 		relayTo(w, resp.Body)
-	})
+	}
+	mux.HandleFunc("POST /tokens", forward)
+	mux.HandleFunc("POST "+chatPath, forward)
 	mux.HandleFunc("GET /hold", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": hello\n\n")

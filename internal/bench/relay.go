@@ -69,7 +69,7 @@ func relay(ctx context.Context, b *bench) (err error) {
 		}
 		commits = append(commits, took...)
 		for i := range lanes { // a different one begins each time
-			if err := fast(ctx, lanes[(i+round)%len(lanes)], round, pick(b, 2000, 4000)); err != nil {
+			if err := fast(ctx, lanes[(i+round)%len(lanes)], pacedStreams, round, pick(b, 2000, 4000)); err != nil {
 				return err
 			}
 		}
@@ -147,7 +147,7 @@ func paced(ctx context.Context, lanes []lane, upstream string, round, tokens int
 				return err
 			}
 			p := plan{id: fmt.Sprintf("p%d%s%d", round, t.name, i), tokens: tokens, every: pacedEvery}
-			h, err := t.hear(ctx, addresses[i], p, &seen)
+			h, err := t.hear(ctx, addresses[i], p, counting(&seen))
 			if err != nil {
 				return err
 			}
@@ -185,7 +185,7 @@ func (t lane) perToken(ctx context.Context, tokens int, seen *atomic.Int64) erro
 	if err := pause(ctx, length/6); err != nil {
 		return err
 	}
-	before, err := t.server.ask("status")
+	before, err := t.server.cpuTime()
 	if err != nil {
 		return err
 	}
@@ -193,12 +193,12 @@ func (t lane) perToken(ctx context.Context, tokens int, seen *atomic.Int64) erro
 	if err := pause(ctx, length*2/3); err != nil {
 		return err
 	}
-	after, err := t.server.ask("status")
+	after, err := t.server.cpuTime()
 	if err != nil {
 		return err
 	}
 	if n := seen.Load() - from; n > 0 {
-		t.r.cpu = append(t.r.cpu, (after.CPU-before.CPU).Seconds()/float64(n)*1e6)
+		t.r.cpu = append(t.r.cpu, (after-before).Seconds()/float64(n)*1e6)
 	}
 	return nil
 }
@@ -239,18 +239,18 @@ func firsts(ctx context.Context, lanes []lane, bare *lone, round, n int) (commit
 	return commits, nil
 }
 
-// fast runs 16 streams without pacing.
-func fast(ctx context.Context, t lane, round, tokens int) error {
+// fast runs streams without pacing.
+func fast(ctx context.Context, t lane, streams, round, tokens int) error {
 	addresses, err := t.addresses(ctx)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	err = together(pacedStreams, func(i int) error {
+	err = together(streams, func(i int) error {
 		_, err := t.hear(ctx, addresses[i], plan{id: fmt.Sprintf("u%d%s%d", round, t.name, i), tokens: tokens}, nil)
 		return err
 	})
-	t.r.fast = append(t.r.fast, float64(pacedStreams*tokens)/time.Since(began).Seconds())
+	t.r.fast = append(t.r.fast, float64(streams*tokens)/time.Since(began).Seconds())
 	return err
 }
 

@@ -57,21 +57,29 @@ func atLeast(ratio float64) aim { return aim{ratio, true} }
 // pairs is a figure measured in rounds, for the floor and for Parley. The ratio is the median of
 // the rounds' ratios, because a disturbance affects both.
 func (r *report) pairs(name string, floors, values []float64, unit func(float64) string, a aim) {
+	of, want := ratioOf(floors, values), ""
+	if a.ratio != 0 {
+		want = fmt.Sprintf("%gx", a.ratio)
+	}
+	r.line(name, unit(median(floors)), unit(median(values)), ratio(of), want, of <= a.ratio && !a.more || of >= a.ratio && a.more)
+}
+
+// ratioOf is the median of the rounds' ratios, or NaN if noise exceeded the figure in each.
+func ratioOf(floors, values []float64) float64 {
 	var ratios []float64
 	for i := range floors {
 		if floors[i] > 0 && values[i] > 0 {
 			ratios = append(ratios, values[i]/floors[i])
 		}
 	}
-	of := median(ratios)
-	ratio, want := "-", ""
-	if !math.IsNaN(of) { // otherwise noise exceeded the figure
-		ratio = fmt.Sprintf("%.2fx", of)
+	return median(ratios)
+}
+
+func ratio(of float64) string {
+	if math.IsNaN(of) {
+		return "-"
 	}
-	if a.ratio != 0 {
-		want = fmt.Sprintf("%gx", a.ratio)
-	}
-	r.line(name, unit(median(floors)), unit(median(values)), ratio, want, of <= a.ratio && !a.more || of >= a.ratio && a.more)
+	return fmt.Sprintf("%.2fx", of)
 }
 
 // within is a figure whose aim is an amount. A negative floor means none.

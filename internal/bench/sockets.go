@@ -157,7 +157,7 @@ func overSSE(ctx context.Context, url, session string, begun func(), h *heard) e
 		if int(seen.Load()) == h.plan.tokens {
 			hangUp()
 		}
-	}}, &seen)
+	}}, counting(&seen))
 	if len(h.at) == h.plan.tokens {
 		return nil
 	}

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -89,35 +85,13 @@ func (b *bench) firstTurn(ctx context.Context, upstream, id string) (_, resident
 		return 0, 0, err
 	}
 	cmd := exec.CommandContext(ctx, b.parley, "serve", "--addr", "127.0.0.1:0", "--data", dir)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "PARLEY_SCRIPTED_PACE=0s", "PARLEY_LOG_LEVEL=error")
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	c, err := launched(ctx, cmd, dir)
+	if err != nil {
 		return 0, 0, err
 	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		err = first(err, cmd.Wait())
-	}()
-	// The process that holds a data folder writes its address there.
-	var holder struct{ Address string }
-	for holder.Address == "" {
-		if time.Since(began) > 20*time.Second {
-			return 0, 0, fmt.Errorf("%s has not begun to listen", b.parley)
-		}
-		if err := pause(ctx, time.Millisecond); err != nil {
-			return 0, 0, err
-		}
-		if raw, err := os.ReadFile(filepath.Join(dir, "lock")); err == nil {
-			_ = json.Unmarshal(raw, &holder) // it may be half written
-		}
-	}
-	url := holder.Address
-	if !strings.HasPrefix(url, "http://") {
-		url = "http://" + url
-	}
-	return firstToken(ctx, url, "chaos", "Hello", began, cmd.Process.Pid)
+	defer func() { err = first(err, c.stop()) }()
+	return firstToken(ctx, c.url, "chaos", "Hello", c.began, cmd.Process.Pid)
 }
 
 func firstToken(ctx context.Context, url, app, message string, began time.Time, pid int) (took, resident float64, err error) {

@@ -19,6 +19,7 @@ type target struct {
 	name    string
 	url     string
 	session bool   // tokens come as frames of a session's turn
+	chat    bool   // tokens come on OpenAI's wire
 	server  *child // between client and upstream; nil: none
 }
 
@@ -33,7 +34,10 @@ type heard struct {
 // prepare does the unmeasured work: it creates the session. It returns the address to send the
 // plan to.
 func (t target) prepare(ctx context.Context) (string, error) {
-	if !t.session {
+	switch {
+	case t.chat:
+		return t.url + chatPath, nil
+	case !t.session:
 		return t.url + "/tokens", nil
 	}
 	id, err := newSession(ctx, t.url)
@@ -80,29 +84,35 @@ func open(ctx context.Context, method, url, body, accept string) (*http.Response
 	return resp, nil
 }
 
-// hear requests a plan and records when its tokens arrive. Each is counted in tokens, unless
-// that is nil. The stream is read to its end. If ctx ends first, that is an error.
-func (t target) hear(ctx context.Context, address string, p plan, tokens *atomic.Int64) (*heard, error) {
+// hear requests a plan and records when its tokens arrive. heardOf is told of those
+// that each frame brings, unless it is nil. The stream is read to its end. If ctx ends first, that is an error.
+func (t target) hear(ctx context.Context, address string, p plan, heardOf func(n int)) (*heard, error) {
 	h := &heard{plan: p, asked: time.Now(), at: make([]int64, 0, p.tokens)}
 	body := p.String()
-	if t.session {
+	switch {
+	case t.session:
 		body = `{"message":` + strconv.Quote(body) + `}`
+	case t.chat:
+		body = string(chatRequest(chatText("user", body)))
 	}
 	resp, err := open(ctx, http.MethodPost, address, body, "text/event-stream")
 	if err != nil {
 		return h, err
 	}
 	defer resp.Body.Close()
-	err = h.read(resp.Body, tokens)
+	err = h.read(resp.Body, heardOf)
 	if err == nil && len(h.at) < p.tokens {
 		err = fmt.Errorf("%s: %d of %d tokens of %s came", t.name, len(h.at), p.tokens, p.id)
 	}
 	return h, err
 }
 
+// counting adds to a counter.
+func counting(seen *atomic.Int64) func(int) { return func(n int) { seen.Add(int64(n)) } }
+
 // read goes by the length of the text: token i has arrived when all its bytes have, however many
 // tokens a frame carries or holds back.
-func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
+func (h *heard) read(from io.Reader, heardOf func(n int)) error {
 	lines := bufio.NewReaderSize(from, 64<<10) // a reply of 4,000 tokens is a line of 20 KB
 	shown, due := 0, len(word(0))
 	partial, event := false, false
@@ -121,7 +131,7 @@ func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
 		case bytes.HasPrefix(line, []byte("id: ")):
 			h.last, _ = strconv.ParseInt(string(bytes.TrimSpace(line[4:])), 10, 64)
 		case bytes.HasPrefix(line, []byte("data: ")) && !event:
-			shown, due = h.more(line[6:], partial, shown, due, tokens)
+			shown, due = h.more(line[6:], partial, shown, due, heardOf)
 		}
 	}
 }
@@ -134,7 +144,7 @@ func kindOf(kind string) (whole, none bool) {
 
 // more counts the tokens that a frame brings, when shown bytes have been shown and the next token
 // needs due.
-func (h *heard) more(data []byte, whole bool, shown, due int, tokens *atomic.Int64) (int, int) {
+func (h *heard) more(data []byte, whole bool, shown, due int, heardOf func(n int)) (int, int) {
 	now, n, before := time.Now().UnixNano(), textIn(data), len(h.at)
 	if whole {
 		n = max(0, n-shown)
@@ -142,8 +152,8 @@ func (h *heard) more(data []byte, whole bool, shown, due int, tokens *atomic.Int
 	for shown += n; shown >= due && len(h.at) < h.plan.tokens; due += len(word(len(h.at))) {
 		h.at = append(h.at, now)
 	}
-	if tokens != nil {
-		tokens.Add(int64(len(h.at) - before))
+	if n := len(h.at) - before; heardOf != nil && n > 0 {
+		heardOf(n)
 	}
 	return shown, due
 }
@@ -155,11 +165,16 @@ func textIn(data []byte) int {
 	if rest, ok := bytes.CutPrefix(data, []byte(`"`)); ok {
 		return len(rest) - 1
 	}
-	at := bytes.LastIndex(data, []byte(`"text":"`))
+	field := []byte(`"text":"`)
+	at := bytes.LastIndex(data, field)
+	if at < 0 {
+		field = []byte(`"content":"`) // on OpenAI's wire
+		at = bytes.LastIndex(data, field)
+	}
 	if at < 0 {
 		return 0
 	}
-	text := data[at+len(`"text":"`):]
+	text := data[at+len(field):]
 	return max(0, bytes.IndexByte(text, '"'))
 }
 

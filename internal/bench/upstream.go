@@ -52,6 +52,9 @@ func serveUpstream(ctx context.Context, _ []string, ready func(string, func() in
 	u := &upstream{sent: map[string][]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /tokens", func(w http.ResponseWriter, r *http.Request) { u.say(w, r, bare) })
+	mux.HandleFunc("POST "+chatPath, u.chat)
+	mux.HandleFunc("GET /v1/models", u.models)
+	mux.HandleFunc("POST /put", u.put)
 	mux.HandleFunc("GET /sent", u.times)
 	if err := u.wires(mux); err != nil {
 		return err
@@ -93,6 +96,11 @@ func (u *upstream) say(w http.ResponseWriter, r *http.Request, f form) {
 		return
 	}
 	w.Header().Set("Content-Type", f.kind)
+	u.produce(w, r, p, f)
+}
+
+// produce sends the tokens of a plan.
+func (u *upstream) produce(w http.ResponseWriter, r *http.Request, p plan, f form) {
 	_, _ = w.Write(f.head)
 	flush := http.NewResponseController(w)
 	sent := make([]int64, 0, p.tokens)
