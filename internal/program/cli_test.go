@@ -110,6 +110,16 @@ func TestRun_of_an_app_that_is_off(t *testing.T) {
 	}
 }
 
+// TestRun_without_settings: the apps that need nothing to be set up are on, and a command that takes
+// one asks which.
+func TestRun_without_settings(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "PARLEY_ENABLED=")
+	if code, out, errs := p.run("run", "hello"); code != 2 || out != "" || !strings.Contains(errs, "there are several apps\n  choose one with --app: chaos, major\n") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
 // TestRun_of_no_app: a wrong name of an app is wrong usage, with the nearest name, wherever a command
 // takes one.
 func TestRun_of_no_app(t *testing.T) {
