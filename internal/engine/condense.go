@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 const (
@@ -56,6 +57,11 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 		if c.Archive, err = s.e.o.Archive.Keep(ctx, s.id, st.events); err != nil {
 			s.discard()
 			return 0, false, err
+		}
+	}
+	for _, rt := range s.e.o.Runtimes { // what they have is a cache, so it goes first
+		if rt, ok := rt.(seam.Forgetter); ok {
+			rt.Forget(s.id)
 		}
 	}
 	s.condense = c.To

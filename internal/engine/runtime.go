@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"io/fs"
 
@@ -80,6 +81,17 @@ func (h *host) Keep(ctx context.Context, k seam.Keeping) error {
 		return err
 	}
 	return refused
+}
+
+// Redacted implements [seam.Host].
+func (h *host) Redacted(lines []byte) bool {
+	for line := range bytes.Lines(lines) { // a line of JSON is redacted as such
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if clean, ok := h.s.e.o.Log.RedactFileOf(h.s.id, line); !ok || !bytes.Equal(clean, line) {
+			return true
+		}
+	}
+	return false
 }
 
 // Kept returns the runtime's stored state of the session.

@@ -130,8 +130,18 @@ type Host interface {
 	// the next commit, or at the end of the turn. It returns CodeTooLarge if the state has more
 	// than MaxKept bytes; then no state is stored any more.
 	Keep(ctx context.Context, k Keeping) error
+	// Redacted reports whether the log would redact something in lines of text, so that it must not
+	// stay in files of the runtime, either.
+	Redacted(lines []byte) bool
 	// Kept returns the bytes of parley.Session.Kept, or CodeNotFound if there are none.
 	Kept(ctx context.Context) ([]byte, error)
+}
+
+// Forgetter is a Runtime that keeps files of a session's conversation beside the log.
+type Forgetter interface {
+	// Forget removes them, before retention removes steps of the session from the log. No turn of the
+	// session runs. It does not wait.
+	Forget(id parley.SessionID)
 }
 
 // Sampler makes a model call for a server, in a call of a tool. It journals the model call and

@@ -27,8 +27,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -106,9 +104,10 @@ func New(models seam.Models, o Options) *Runtime {
 }
 
 var (
-	_ seam.Runtime  = (*Runtime)(nil)
-	_ seam.Starter  = (*Runtime)(nil)
-	_ seam.Equipped = (*Runtime)(nil)
+	_ seam.Runtime   = (*Runtime)(nil)
+	_ seam.Starter   = (*Runtime)(nil)
+	_ seam.Equipped  = (*Runtime)(nil)
+	_ seam.Forgetter = (*Runtime)(nil)
 )
 
 // Starts implements [seam.Starter].
@@ -180,9 +179,9 @@ func (rt *Runtime) Drop(id parley.SessionID) error {
 	if p := rt.pool.has(id); p != nil {
 		p.end()
 	}
-	name := string(id)
-	if name == "" || name == "." || !filepath.IsLocal(name) || strings.ContainsRune(name, filepath.Separator) {
-		return nil // no session of ours
+	home, ok := rt.home(id)
+	if !ok {
+		return nil
 	}
-	return os.RemoveAll(filepath.Join(rt.opt.Data, name))
+	return os.RemoveAll(home)
 }

@@ -168,7 +168,11 @@ func (o *pool) release(p *process) {
 	if p.idle != nil {
 		p.idle.Stop()
 	}
-	p.idle = time.AfterFunc(o.rt.opt.Idle, func() { o.expire(p) })
+	idle := o.rt.opt.Idle
+	if p.forgets {
+		idle = 0
+	}
+	p.idle = time.AfterFunc(idle, func() { o.expire(p) })
 	p.mu.Unlock()
 	o.mu.Lock()
 	waits := len(o.waiting) > 0

@@ -40,6 +40,8 @@ type process struct {
 	stderr  *proc.Tail
 	gone    chan struct{} // closed when it has ended, with all that it started
 
+	checked int64 // how much of its transcript was looked at for secrets, in bytes; of its turn's goroutine
+
 	mu      sync.Mutex
 	turn    *turn         // that it works for; nil: none
 	changed chan struct{} // closed and replaced when turn changes
@@ -51,6 +53,8 @@ type process struct {
 	held    bool // reserved for a turn
 	retired bool // reserved for its end, which has not begun
 	ending  bool
+	forgets bool      // the files of its conversation go with it
+	cleaned bool      // it has ended, and its files are in order
 	used    time.Time // when it last became idle
 	idle    *time.Timer
 }
@@ -156,6 +160,7 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 	if err != nil {
 		return nil, err
 	}
+	_ = os.RemoveAll(filepath.Join(s.home, "tmp")) // if this server was killed, it was not removed
 	for _, dir := range []string{s.config(), filepath.Join(s.home, "tmp")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, parley.Errorf(parley.CodeUnavailable, "the folder for the Claude CLI's files cannot be made: %w", err)
@@ -199,6 +204,7 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 		_ = inOurs.Close()
 		<-p.conn.ended
 		stop()
+		p.clean()
 		close(p.gone)
 		rt.pool.ended(p)
 	})

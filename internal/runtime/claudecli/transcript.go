@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/seam"
 )
 
 // promptID is the id of a message that we send to the CLI. Its beginning names the turn, so that a
@@ -178,30 +177,3 @@ func (t *turn) resumable(ctx context.Context, s *parley.Session, home, dir strin
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func isUUID(id string) bool { return uuidForm.MatchString(id) }
-
-// keep stores the CLI's transcript, so that another machine, or a fork, can continue from it.
-func (t *turn) keep(ctx context.Context) error {
-	file := transcript(t.p.spec.config(), t.p.spec.cli)
-	if file == "" {
-		return nil
-	}
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > seam.MaxKept {
-		return nil // the file itself is continued from
-	}
-	body, err := os.ReadFile(file)
-	if err != nil {
-		return nil //nolint:nilerr // a cache
-	}
-	list, _ := chain(body)
-	last := ""
-	if len(list) > 0 {
-		last = list[len(list)-1].UUID
-	}
-	err = t.h.Keep(ctx, seam.Keeping{State: body, Entry: last, Afresh: t.afresh})
-	if code := parley.CodeOf(err); err != nil && (code == parley.CodeInvalid || code == parley.CodeTooLarge || code == parley.CodeQuota) {
-		t.p.log().Info("the transcript of the Claude CLI is not stored", "err", err)
-		return nil
-	}
-	return err
-}

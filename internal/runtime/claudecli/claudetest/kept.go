@@ -1,0 +1,101 @@
+package claudetest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/runtime/claudecli"
+	"github.com/parley-server/parley/internal/store/mem"
+)
+
+// holds reports whether a file of the CLI's contains a text.
+func (r *Rig) holds(t testing.TB, text string) (found bool) {
+	t.Helper()
+	err := filepath.WalkDir(r.Data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // it has just been removed
+		}
+		body, _ := os.ReadFile(path)
+		found = found || bytes.Contains(body, []byte(text))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// condensed: what retention takes out of the log is in no file of the CLI's, either, and the session
+// goes on with what the log has.
+func condensed(t *testing.T, c CLI) {
+	var now atomic.Int64
+	r := c.start(t, func(a *parley.App, _ *claudecli.Options, e *engine.Options) {
+		a.TTL.TurnSteps = parley.Duration(time.Hour)
+		e.Now = func() time.Time { return time.Now().Add(time.Duration(now.Load())) }
+	})
+	defer r.Stop()
+	s := r.Session()
+	r.say(t, s, Step{Use: []Use{bash("echo a detail | tr a-z A-Z")}}, Step{Text: "The password is swordfish."})
+	if !r.holds(t, "A DETAIL") {
+		t.Error("the transcript does not have what it should lose")
+	}
+	now.Store(int64(2 * time.Hour))
+	if done, err := r.Engine.Sweep(ctx, parley.System()); err != nil || done.Condensed == 0 {
+		t.Fatalf("%+v %v", done, err)
+	}
+	within(t, "the files go", func() bool { return !r.holds(t, "A DETAIL") && !r.holds(t, "swordfish") })
+	if got := r.say(t, s, Step{Text: sees}); !strings.Contains(got, "swordfish") || !strings.Contains(got, "restored-history") {
+		t.Errorf("%q", got)
+	}
+}
+
+// secret: what the log redacts does not stay in files of the CLI's.
+func secret(t *testing.T, c CLI) {
+	r := c.start(t)
+	defer r.Stop()
+	s := r.Session()
+	const key = "abcdefghijklmnopqrstuvwx0123456789"
+	r.say(t, s, Step{Use: []Use{bash("printf %s%s sk-ant- api03-" + key)}}, Step{Text: "The password is swordfish."})
+	within(t, "the files go", func() bool { return !r.holds(t, "sk-ant-api03") && r.Runtime.Processes() == 0 })
+	if got := r.say(t, s, Step{Text: sees}); !strings.Contains(got, "swordfish") || strings.Contains(got, "sk-ant-api03") {
+		t.Errorf("%q", got)
+	}
+	r.say(t, s, Step{Text: "Nothing."})
+	if r.holds(t, "sk-ant-api03") || r.Runtime.Processes() != 1 {
+		t.Errorf("%v, %d processes", r.holds(t, "sk-ant-api03"), r.Runtime.Processes())
+	}
+	r.check(t, s)
+}
+
+// growing: a large transcript is not stored again for each turn. Without the CLI's files the session goes on
+// from the stored one, and is told of the turns since.
+func growing(t *testing.T, c CLI) {
+	dir, store := t.TempDir(), mem.New()
+	path := c.Path(t)
+	r := New(t, path, dir, store)
+	s := r.Session()
+	r.say(t, s, Step{Use: []Use{bash("seq 1 100000")}}, Step{Text: "The password is swordfish."})
+	r.say(t, s, Step{Text: "The user name is trout."})
+	if n := Count(r.check(t, s), "runtime.kept"); n != 1 {
+		t.Errorf("stored %d times", n)
+	}
+	r.Stop()
+	if err := os.RemoveAll(r.Data); err != nil {
+		t.Fatal(err)
+	}
+	r = New(t, path, dir, store)
+	defer r.Stop()
+	got := r.say(t, s, Step{Text: sees})
+	if before, told, _ := strings.Cut(got, "restored-history"); !strings.Contains(before, "swordfish") || strings.Contains(told, "swordfish") || !strings.Contains(told, "trout") {
+		t.Errorf("%.2000q", got)
+	}
+	r.check(t, s)
+}
