@@ -173,7 +173,7 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 		ctx = context.WithoutCancel(ctx)
 		for tries, taken := 0, 0; ; tries++ {
 			var again []string
-			made, again, err = r.change(ctx, c)
+			made, again, err = r.change(ctx, c, tries >= patience)
 			switch {
 			case err == nil && again == nil:
 				return nil
@@ -194,6 +194,10 @@ func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 	return made, said(err)
 }
 
+// patience is how often a change is planned anew because somebody else has committed meanwhile. After that git's lock of the index is
+// held while it is planned: in a large repository a person who commits all the time would be faster each time.
+const patience = 3
+
 // found is the commit of files that somebody else made or changed and did not commit.
 func (r *Repo) found(list []string, when time.Time) Commit {
 	by := r.User()
@@ -205,8 +209,15 @@ func (r *Repo) found(list []string, when time.Time) Commit {
 	}}
 }
 
-// change makes a change once. again: these files are to be committed first.
-func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string, err error) {
+// change makes a change once. again: these files are to be committed first. alone: nobody else's git may commit while it is planned.
+func (r *Repo) change(ctx context.Context, c Change, alone bool) (made Made, again []string, err error) {
+	unlock := func() {}
+	if alone {
+		if unlock, err = r.lockIndex(ctx); err != nil {
+			return made, nil, err
+		}
+	}
+	defer func() { r.unlock(unlock, err) }()
 	branch, err := r.branch()
 	if err != nil {
 		return made, nil, err
@@ -233,11 +244,13 @@ func (r *Repo) change(ctx context.Context, c Change) (made Made, again []string,
 		made.Files = append(made.Files, e.path)
 	}
 	// Git's own lock is held for as short as possible: a person's git does not wait for it.
-	unlock, err := r.lockIndex(ctx)
-	if err != nil {
-		return Made{}, nil, err
+	if !alone {
+		late, err := r.lockIndex(ctx)
+		if err != nil {
+			return Made{}, nil, err
+		}
+		unlock = late
 	}
-	defer func() { r.unlock(unlock, err) }()
 	if err = r.point("locked"); err != nil {
 		return Made{}, nil, err
 	}

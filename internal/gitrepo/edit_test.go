@@ -191,3 +191,23 @@ func TestChangeInANewRepository(t *testing.T) {
 		t.Errorf("a folder of another repository: %v", err)
 	}
 }
+
+// TestChangeNotStarved: a person who commits each time while a change is planned does not keep it from being made.
+func TestChangeNotStarved(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	c := edits(g.repo)
+	plan, plans := c.Plan, 0
+	c.Plan = func(ctx context.Context, b gitrepo.Base) (gitrepo.Plan, error) {
+		plans++
+		_, _ = tryGit(g.vault, "commit", "-q", "--allow-empty", "-m", "a person commits") // it fails where git's lock is held
+		return plan(ctx, b)
+	}
+	if made, err := g.repo.Change(t.Context(), c); err != nil || len(made.Files) != 3 || plans > 5 {
+		t.Errorf("got %+v, %v after %d plans", made, err, plans)
+	}
+	for _, name := range leftovers(t, g.vault) {
+		t.Errorf("%s is left over", name)
+	}
+}
