@@ -45,6 +45,17 @@ func (c *Client) Proposal(ctx context.Context, l LakeAt, id parley.ProposalID) (
 	return get[parley.Proposal](ctx, c, call{method: http.MethodGet, path: p("/v1/proposals/%s", id), query: l.query()})
 }
 
+// ProposalFinding reads a finding of a proposal, with the whole of its difference.
+func (c *Client) ProposalFinding(ctx context.Context, l LakeAt, id parley.ProposalID, finding string) (f parley.ProposalFinding, err error) {
+	q := l.query()
+	q.Set("finding", finding)
+	got, err := get[parley.Proposal](ctx, c, call{method: http.MethodGet, path: p("/v1/proposals/%s", id), query: q})
+	if err == nil && len(got.Findings) == 1 {
+		f = got.Findings[0]
+	}
+	return f, err
+}
+
 // ApplyFindings applies findings of a proposal. It can be repeated: nothing is applied twice.
 func (c *Client) ApplyFindings(ctx context.Context, l LakeAt, id parley.ProposalID, d parley.DecideFindings) (parley.Proposal, error) {
 	return get[parley.Proposal](ctx, c, call{method: http.MethodPost, path: p("/v1/proposals/%s/apply", id), query: l.query(), body: d})

@@ -258,15 +258,23 @@ func (s *Server) lakeOf(ctx context.Context, p parley.Principal, in LakeParam) (
 	return s.o.Files.Lake(ctx, s.at(ctx, p, WorkspaceParam(in)))
 }
 
-// looked runs a query of a lake, by turns of users.
-func looked[T any](ctx context.Context, s *Server, p parley.Principal, in LakeParam, known string, query func(l userfiles.Lake) (T, error)) (*tagged[T], error) {
-	v, err := inTurn(ctx, s, p, func() (v T, err error) {
+// withLake does something with a lake, by turns of users. change: it needs a lake that may be changed.
+func withLake[T any](ctx context.Context, s *Server, p parley.Principal, in LakeParam, change bool, do func(l userfiles.Lake) (T, error)) (T, error) {
+	return inTurn(ctx, s, p, func() (v T, err error) {
 		l, err := s.lakeOf(ctx, p, in)
+		if err == nil && change {
+			err = l.Changeable()
+		}
 		if err != nil {
 			return v, err
 		}
-		return query(l)
+		return do(l)
 	})
+}
+
+// looked runs a query of a lake.
+func looked[T any](ctx context.Context, s *Server, p parley.Principal, in LakeParam, known string, query func(l userfiles.Lake) (T, error)) (*tagged[T], error) {
+	v, err := withLake(ctx, s, p, in, false, query)
 	if err != nil {
 		return nil, err
 	}
@@ -275,16 +283,7 @@ func looked[T any](ctx context.Context, s *Server, p parley.Principal, in LakePa
 
 // changing makes a change of a lake.
 func (s *Server) changing(ctx context.Context, p parley.Principal, in LakeParam, status int, match string, change func(l userfiles.Lake) (lake.Made, error)) (*madeEntity, error) {
-	made, err := inTurn(ctx, s, p, func() (m lake.Made, err error) {
-		l, err := s.lakeOf(ctx, p, in)
-		if err == nil {
-			err = l.Changeable()
-		}
-		if err != nil {
-			return m, err
-		}
-		return change(l)
-	})
+	made, err := withLake(ctx, s, p, in, true, change)
 	if err != nil {
 		return nil, orStale(match, err)
 	}

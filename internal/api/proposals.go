@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,6 +16,11 @@ import (
 type ProposalParam struct {
 	LakeParam
 	ID parley.ProposalID `path:"id" maxLength:"64" doc:"The proposal."`
+}
+
+type proposalInput struct {
+	ProposalParam
+	Finding string `query:"finding" maxLength:"64" doc:"Only this finding, with the whole of its difference."`
 }
 
 type proposalsInput struct {
@@ -38,53 +44,41 @@ func (s *Server) proposalRoutes() {
 		return
 	}
 	tags := []string{"proposals"}
-	open := func(ctx context.Context, p parley.Principal, in LakeParam, change bool) (userfiles.Lake, error) {
-		l, err := s.o.Files.Lake(ctx, userfiles.At{Principal: p, App: in.App, Workspace: in.Workspace})
-		if err == nil && change {
-			err = l.Changeable()
-		}
-		return l, err
-	}
 	route(s, huma.Operation{
 		OperationID: "list-proposals", Method: http.MethodGet, Path: "/v1/proposals", Tags: tags, Summary: "List the proposals for a lake",
-		Description: "The newest first, without their findings, with how many have each status. A proposal is a branch of the lake's repository; whoever may read the lake sees it.",
+		Description: "The newest first, without their findings, with how many have each status. A proposal is a branch of the lake's repository; whoever may read the lake sees it. " +
+			"One that somebody else has changed so that it cannot be read says so in problem. Of those in which everything is decided the last 20 are kept.",
 	}, func(ctx context.Context, p parley.Principal, in *proposalsInput) (*body[proposalList], error) {
-		l, err := open(ctx, p, in.LakeParam, false)
-		if err != nil {
-			return nil, err
-		}
-		list, next, err := tidy.Page(ctx, l.Lake, in.After, in.Limit)
-		return ok(proposalList{some(list), next}, err)
+		return ok(withLake(ctx, s, p, in.LakeParam, false, func(l userfiles.Lake) (proposalList, error) {
+			list, next, err := tidy.Page(ctx, l.Lake, in.After, in.Limit)
+			return proposalList{some(list), next}, err
+		}))
 	})
 	route(s, huma.Operation{
 		OperationID: "get-proposal", Method: http.MethodGet, Path: "/v1/proposals/{id}", Tags: tags, Summary: "Read a proposal",
-		Description: "With its report, and each finding with its difference and its status. A finding is stale when a page that it is about was changed since by others, also without a commit.",
-	}, func(ctx context.Context, p parley.Principal, in *ProposalParam) (*body[parley.Proposal], error) {
-		l, err := open(ctx, p, in.LakeParam, false)
-		if err != nil {
-			return nil, err
-		}
-		return ok(tidy.Read(ctx, l.Lake, in.ID))
+		Description: "With its report, and each finding with its difference and its status. The difference is what applying the finding would change now; if it has more than 16 KB, it is cut, and says so. " +
+			"A finding is stale when its change does not fit, because a page was changed since by others, also without a commit.",
+	}, func(ctx context.Context, p parley.Principal, in *proposalInput) (*body[parley.Proposal], error) {
+		return ok(withLake(ctx, s, p, in.LakeParam, false, func(l userfiles.Lake) (parley.Proposal, error) {
+			return tidy.Read(ctx, l.Lake, in.ID, in.Finding)
+		}))
 	})
 	route(s, huma.Operation{
 		OperationID: "apply-proposal", Method: http.MethodPost, Path: "/v1/proposals/{id}/apply", Tags: tags, Summary: "Apply findings of a proposal",
 		Description: "Each becomes one commit in your name, on top of what the lake has now. What was changed since by others is not touched: such a finding is stale, and stays so. " +
-			"What has no change, was rejected or is applied already is left alone, so the request can be repeated. The answer is the proposal as it stands then.",
+			"What has no change, was rejected or is applied already is left alone, so the request can be repeated. With all, findings whose difference is cut are left alone, too. " +
+			"With version, nothing is done if the proposal is not the one that was read. The answer is the proposal as it stands then.",
 	}, func(ctx context.Context, p parley.Principal, in *decideInput) (*body[parley.Proposal], error) {
-		l, err := open(ctx, p, in.LakeParam, true)
-		if err != nil {
-			return nil, err
-		}
-		return ok(tidy.Apply(ctx, l.Lake, in.ID, userfiles.AuthorOf(p), in.Body))
+		return ok(withLake(ctx, s, p, in.LakeParam, true, func(l userfiles.Lake) (parley.Proposal, error) {
+			return tidy.Apply(ctx, l.Lake, in.ID, userfiles.AuthorOf(p), time.Now(), in.Body)
+		}))
 	})
 	route(s, huma.Operation{
 		OperationID: "reject-proposal", Method: http.MethodPost, Path: "/v1/proposals/{id}/reject", Tags: tags, Summary: "Reject findings of a proposal",
 		Description: "They are not proposed again while the pages that they are about stay as they are. What is applied stays so.",
 	}, func(ctx context.Context, p parley.Principal, in *decideInput) (*body[parley.Proposal], error) {
-		l, err := open(ctx, p, in.LakeParam, true)
-		if err != nil {
-			return nil, err
-		}
-		return ok(tidy.Reject(ctx, l.Lake, in.ID, p.User, in.Body))
+		return ok(withLake(ctx, s, p, in.LakeParam, true, func(l userfiles.Lake) (parley.Proposal, error) {
+			return tidy.Reject(ctx, l.Lake, in.ID, p.User, time.Now(), in.Body)
+		}))
 	})
 }

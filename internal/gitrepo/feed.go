@@ -16,6 +16,8 @@ type Entry struct {
 	Author  string // the name
 	Subject string
 	Files   []Touched
+
+	changes []change
 }
 
 // Since lists the commits of the branch behind one, the oldest first, at most so many; "" begins with the first. What came
@@ -67,7 +69,7 @@ func (r *Repo) entries(ctx context.Context, hashes []string) (list []Entry, err 
 	}
 	in := []byte(strings.Join(hashes, "\n") + "\n")
 	const mark = "\x00\x00" // between a commit and its changes there is one zero at most
-	out, err := r.git(ctx, "", in, "log", "--stdin", "--no-walk=unsorted", "-z", "--format=%x00%x00%H%n%cI%n%an%n%s", "--raw", "--no-renames", "--no-abbrev", "--diff-merges=first-parent", "--root")
+	out, err := r.git(ctx, "", in, "log", "--stdin", "--ignore-missing", "--no-walk=unsorted", "-z", "--format=%x00%x00%H%n%cI%n%an%n%s", "--raw", "--no-renames", "--no-abbrev", "--diff-merges=first-parent", "--root")
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +88,7 @@ func (r *Repo) entries(ctx context.Context, hashes []string) (list []Entry, err 
 		if err != nil {
 			return nil, err
 		}
+		e.changes = all
 		for _, c := range all {
 			t := Touched{Path: c.path, What: c.status, Blob: c.is}
 			if c.nowMode == absent {

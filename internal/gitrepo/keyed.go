@@ -175,51 +175,99 @@ func (r *Repo) Contents(ctx context.Context, commit string, most int, bytesMost 
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(all, func(c change) bool { return strings.ContainsRune(c.path, '\n') }) // not made by us
-		all = all[:min(len(all), most)]
-		var in bytes.Buffer
-		for _, c := range all {
-			for _, side := range [][2]string{{c.wasMode, c.was}, {c.nowMode, c.is}} {
-				if strings.HasPrefix(side[0], "100") {
-					in.WriteString(side[1] + " " + c.path + "\n")
-				}
-			}
-		}
-		out, err := r.git(ctx, "", in.Bytes(), "cat-file", "--batch", "--filters")
+		list, err = r.contents(ctx, all, most, bytesMost)
+		return err
+	})
+	return list, said(err)
+}
+
+// ContentsOf is Contents for several commits, by commit. What is more than so many bytes altogether is left out, commit by commit.
+func (r *Repo) ContentsOf(ctx context.Context, commits []string, most int, bytesMost int64) (all map[string][]Content, err error) {
+	all = map[string][]Content{}
+	err = r.do(ctx, func(ctx context.Context) error {
+		commits = slices.DeleteFunc(slices.Clone(commits), func(hash string) bool { return !isHash.MatchString(hash) })
+		entries, err := r.entries(ctx, commits)
 		if err != nil {
 			return err
 		}
-		next := func() ([]byte, error) {
-			head, rest, ok := bytes.Cut(out, []byte("\n"))
-			f := strings.Fields(string(head))
-			if !ok || len(f) != 3 {
-				return nil, errors.New("git cat-file printed something else than contents")
+		for some := range slices.Chunk(entries, 20) { // what one command prints is bounded
+			var list []change
+			for _, e := range some {
+				list = append(list, e.changes...)
 			}
-			size, err := strconv.Atoi(f[2])
-			if err != nil || size < 0 || size >= len(rest) {
-				return nil, errors.New("git cat-file printed something else than contents")
+			got, err := r.contents(ctx, list, most, bytesMost)
+			if err != nil {
+				return err
 			}
-			out = rest[size+1:]
-			return append([]byte{}, rest[:size]...), nil
-		}
-		for _, c := range all {
-			one := Content{Path: c.path}
-			if strings.HasPrefix(c.wasMode, "100") {
-				if one.Was, err = next(); err != nil {
-					return err
+			for _, c := range got {
+				bytesMost -= int64(len(c.Was) + len(c.Is))
+			}
+			for _, e := range some {
+				n := len(plainPaths(e.changes))
+				if n > len(got) {
+					return nil
 				}
+				all[e.Hash], got = got[:n], got[n:]
 			}
-			if strings.HasPrefix(c.nowMode, "100") {
-				if one.Is, err = next(); err != nil {
-					return err
-				}
-			}
-			if bytesMost -= int64(len(one.Was) + len(one.Is)); bytesMost < 0 {
-				return nil
-			}
-			list = append(list, one)
 		}
 		return nil
 	})
-	return list, said(err)
+	return all, said(err)
+}
+
+// plainPaths are changes without those of names that are not made by us.
+func plainPaths(list []change) []change {
+	return slices.DeleteFunc(slices.Clone(list), func(c change) bool { return strings.ContainsRune(c.path, '\n') })
+}
+
+// contents reads what files had and have. It ends where they are too many, or have too many bytes.
+func (r *Repo) contents(ctx context.Context, all []change, most int, bytesMost int64) (list []Content, err error) {
+	all = plainPaths(all)
+	all = all[:min(len(all), most)]
+	if len(all) == 0 {
+		return nil, nil
+	}
+	var in bytes.Buffer
+	for _, c := range all {
+		for _, side := range [][2]string{{c.wasMode, c.was}, {c.nowMode, c.is}} {
+			if strings.HasPrefix(side[0], "100") {
+				in.WriteString(side[1] + " " + c.path + "\n")
+			}
+		}
+	}
+	out, err := r.git(ctx, "", in.Bytes(), "cat-file", "--batch", "--filters")
+	if err != nil {
+		return nil, err
+	}
+	next := func() ([]byte, error) {
+		head, rest, ok := bytes.Cut(out, []byte("\n"))
+		f := strings.Fields(string(head))
+		if !ok || len(f) != 3 {
+			return nil, errors.New("git cat-file printed something else than contents")
+		}
+		size, err := strconv.Atoi(f[2])
+		if err != nil || size < 0 || size >= len(rest) {
+			return nil, errors.New("git cat-file printed something else than contents")
+		}
+		out = rest[size+1:]
+		return append([]byte{}, rest[:size]...), nil
+	}
+	for _, c := range all {
+		one := Content{Path: c.path}
+		if strings.HasPrefix(c.wasMode, "100") {
+			if one.Was, err = next(); err != nil {
+				return nil, err
+			}
+		}
+		if strings.HasPrefix(c.nowMode, "100") {
+			if one.Is, err = next(); err != nil {
+				return nil, err
+			}
+		}
+		if bytesMost -= int64(len(one.Was) + len(one.Is)); bytesMost < 0 {
+			return list, nil
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }

@@ -2,7 +2,9 @@ package gitrepo
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 )
@@ -53,23 +55,64 @@ func (r *Repo) SetNote(ctx context.Context, name, version string, body []byte) e
 	}))
 }
 
-// Stacks are the names of the branches that begin so, and their last commits.
-func (r *Repo) Stacks(ctx context.Context, prefix string) (tips map[string]string, err error) {
-	tips = map[string]string{}
+// DropNote removes a note. One that is not there is no error.
+func (r *Repo) DropNote(ctx context.Context, name string) error {
+	if !isName(name) {
+		return parley.Errorf(parley.CodeInvalid, "%q is no name of a note", parley.Cut(name, 80))
+	}
+	return said(r.do(ctx, func(ctx context.Context) error {
+		_, err := r.git(ctx, "", nil, "update-ref", "-d", notes+name)
+		return err
+	}))
+}
+
+// StackTip is the last commit of a branch that [Repo.Stack] has made, or that somebody else has given such a name.
+type StackTip struct {
+	Commit string
+	At     time.Time
+}
+
+// Stacks are the branches that begin so, by their names.
+func (r *Repo) Stacks(ctx context.Context, prefix string) (tips map[string]StackTip, err error) {
+	tips = map[string]StackTip{}
 	err = r.do(ctx, func(ctx context.Context) error {
-		out, err := r.git(ctx, "", nil, "for-each-ref", "--format=%(objectname) %(refname)", heads+prefix)
+		out, err := r.git(ctx, "", nil, "for-each-ref", "--format=%(objectname) %(committerdate:unix) %(refname)", heads+prefix)
 		if err != nil {
 			return err
 		}
 		for row := range strings.SplitSeq(string(out), "\n") {
-			hash, ref, ok := strings.Cut(row, " ")
-			if name, ours := strings.CutPrefix(ref, heads); ok && ours && isHash.MatchString(hash) {
-				tips[name] = hash
+			f := strings.SplitN(row, " ", 3)
+			if len(f) < 3 || !isHash.MatchString(f[0]) {
+				continue
+			}
+			if name, ours := strings.CutPrefix(f[2], heads); ours {
+				at, _ := strconv.ParseInt(f[1], 10, 64) // git prints it
+				tips[name] = StackTip{f[0], time.Unix(at, 0).UTC()}
 			}
 		}
 		return nil
 	})
 	return tips, said(err)
+}
+
+// DropStack removes a branch that is not checked out, if it is at that commit. One that is not there is no error.
+func (r *Repo) DropStack(ctx context.Context, name, commit string) error {
+	if !isName(name) || !isHash.MatchString(commit) {
+		return parley.Errorf(parley.CodeInvalid, "a branch %q at %q cannot be removed", parley.Cut(name, 80), parley.Cut(commit, 80))
+	}
+	return said(r.do(ctx, func(ctx context.Context) error {
+		if now, err := r.branch(); err == nil && now == name {
+			return parley.Errorf(parley.CodeConflict, "the branch %s is checked out", name)
+		}
+		now, err := r.tip(ctx, heads+name)
+		if err != nil || now == "" {
+			return err
+		}
+		if _, err := r.git(ctx, "", nil, "update-ref", "-d", heads+name, commit); err != nil {
+			return parley.Errorf(parley.CodeConflict, "the branch %s has other commits by now: %w", name, err)
+		}
+		return r.point("dropped")
+	}))
 }
 
 // FileOf is a file as any commit of the repository has it. ok is false if it has no such file.

@@ -174,3 +174,32 @@ func (l *Lake) AppliedSince(ctx context.Context, prefix, since string) (map[stri
 	}
 	return out, nil
 }
+
+// DiffsOf are the differences that commits have made, by commit. A commit that changes too much to be shown has none.
+func (l *Lake) DiffsOf(ctx context.Context, commits []string) (map[string]string, error) {
+	out := map[string]string{}
+	if len(commits) == 0 {
+		return out, nil
+	}
+	r, err := l.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.ContentsOf(ctx, commits, maxRewritten, maxSavedBody)
+	if err != nil {
+		return nil, err
+	}
+	for commit, list := range all {
+		var b strings.Builder
+		for _, c := range list {
+			if isPlain(c.Was) && isPlain(c.Is) {
+				b.WriteString(unified(c.Path, string(c.Was), string(c.Is), c.Was != nil, c.Is != nil))
+			}
+		}
+		out[commit] = b.String()
+	}
+	return out, nil
+}
+
+// Unified is the difference of an entity that has one content and gets another, as unified diff. gone: it is deleted.
+func Unified(path, was, is string, gone bool) string { return unified(path, was, is, true, !gone) }

@@ -143,7 +143,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 	for _, op := range []string{"", "/{id}", "/{id}/apply", "/{id}/reject"} {
 		wrong["/v1/proposals"+op+" app"], wrong["/v1/proposals"+op+" workspace"] = "", ""
 	}
-	wrong["/v1/proposals after"], wrong["/v1/proposals limit"] = "", number+" 101"
+	wrong["/v1/proposals after"], wrong["/v1/proposals limit"], wrong["/v1/proposals/{id} finding"] = "", number+" 101", ""
 	for op, names := range map[string]string{
 		"": "kind owner status tag folder title after", "/search": "kind owner status tag folder title after q", "/graph": "kind owner status tag folder title", "/tags": "", "/tree": "path after",
 		"/entity": "path version reason", "/entity/move": "path", "/links": "path", "/backlinks": "path after", "/history": "path after", "/history/entity": "path commit", "/diff": "path from to",

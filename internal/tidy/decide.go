@@ -1,170 +1,119 @@
 package tidy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/gitrepo"
 	"github.com/parley-server/parley/internal/lake"
 )
 
-// decided is what people have said about the findings of a proposal, beside applying them.
-type decided struct {
-	Rejected map[string]string `json:"rejected"` // by whom, by the finding's id
+// Page lists proposals behind one, "" the first, without their findings, the newest first. next is empty on the last page. One whose
+// report cannot be read is listed with its Problem.
+func Page(ctx context.Context, l *lake.Lake, after parley.ProposalID, limit int) (list []parley.Proposal, next parley.ProposalID, err error) {
+	o, err := observe(ctx, l)
+	if err != nil {
+		return nil, "", err
+	}
+	branches, err := all(ctx, o.repo)
+	if err != nil {
+		return nil, "", err
+	}
+	list = []parley.Proposal{}
+	for _, b := range branches {
+		if after != "" && b.id >= after {
+			continue
+		}
+		if len(list) == limit {
+			return list, list[limit-1].ID, nil
+		}
+		p, _, err := o.one(ctx, b)
+		switch {
+		case errors.Is(err, parley.ErrNotFound):
+			continue
+		case isProblem(err):
+			p = unreadable(b, err)
+		case err != nil:
+			return nil, "", err
+		}
+		p.Findings, p.Report = nil, ""
+		list = append(list, p)
+	}
+	return list, "", nil
 }
 
-var errNone = parley.Errorf(parley.CodeNotFound, "there is no such proposal").WithHint("GET /v1/proposals lists those of the lake")
-
-// List lists all proposals of a lake, the newest first, without their findings.
-func List(ctx context.Context, l *lake.Lake) (all []parley.Proposal, err error) {
-	for after := parley.ProposalID(""); ; {
-		list, next, err := Page(ctx, l, after, 100)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, list...); next == "" {
-			return all, nil
-		}
-		after = next
+func unreadable(b listed, err error) parley.Proposal {
+	return parley.Proposal{
+		ID: b.id, Title: "A proposal that cannot be read", At: b.tip.At, Branch: branches + string(b.id), Version: b.tip.Commit, Problem: parley.Info(err).Message,
+		Counts: map[parley.FindingStatus]int{},
 	}
 }
 
-// Read reads a proposal, with what became of each finding.
-func Read(ctx context.Context, l *lake.Lake, id parley.ProposalID) (parley.Proposal, error) {
-	r, ok, err := read(ctx, l, id)
-	if err != nil || !ok {
-		return parley.Proposal{}, orNone(err)
+// view is how a proposal stands now, with its differences.
+func view(ctx context.Context, l *lake.Lake, r report, d decided) (*observer, parley.Proposal, error) {
+	o, err := observe(ctx, l)
+	if err != nil {
+		return nil, parley.Proposal{}, err
 	}
+	p, err := o.stand(ctx, r, d, true)
+	return o, p, err
+}
+
+// open reads a proposal and what was decided about it. version is that which somebody has seen; "": any.
+func open(ctx context.Context, l *lake.Lake, id parley.ProposalID, version string) (r report, d decided, err error) {
 	repo, err := l.Repo(ctx)
+	if err != nil {
+		return r, d, err
+	}
+	if r, err = read(ctx, repo, id); err != nil {
+		return r, d, err
+	}
+	if version != "" && version != r.tip {
+		e := parley.Errorf(parley.CodeConflict, "the proposal is not the one that was read: its branch was changed").WithField("version").WithHint("read it again, and decide then")
+		e.Current = parley.Digest(r.tip)
+		return r, d, e
+	}
+	d, _, err = decisions(ctx, repo, id)
+	return r, d, err
+}
+
+// Read reads a proposal, with what became of each finding. Long differences are cut, unless only one finding is asked for.
+func Read(ctx context.Context, l *lake.Lake, id parley.ProposalID, finding string) (parley.Proposal, error) {
+	r, d, err := open(ctx, l, id, "")
 	if err != nil {
 		return parley.Proposal{}, err
 	}
-	return stand(ctx, l, repo, r)
-}
-
-func orNone(err error) error {
-	if err == nil {
-		return errNone
-	}
-	return err
-}
-
-// stand is how a proposal stands.
-func stand(ctx context.Context, l *lake.Lake, repo *gitrepo.Repo, r report) (p parley.Proposal, err error) {
-	p = parley.Proposal{
-		ID: r.ID, Title: r.Title, At: r.At, By: r.By, App: r.App, Session: r.Session, Turn: r.Turn, Branch: branches + string(r.ID), Base: r.Base,
-		Report: r.markdown(), Counts: map[parley.FindingStatus]int{},
-	}
-	d, _, err := decisions(ctx, repo, r.ID)
-	if err != nil {
+	_, p, err := view(ctx, l, r, d)
+	if err != nil || finding == "" {
+		cut(&p)
 		return p, err
 	}
-	applied, err := l.AppliedSince(ctx, keyOf(r.ID, ""), r.Base)
-	if err != nil {
-		return p, err
-	}
-	_, tree, err := repo.Tree(ctx)
-	if err != nil {
-		return p, err
-	}
-	ours := left(applied)
-	for _, x := range r.Findings {
-		f := parley.ProposalFinding{
-			ID: x.ID, Kind: x.Kind, Path: x.Path, Line: x.Line, Other: x.Other, Why: x.Why, Mends: x.Mends, Says: x.Says, OtherSays: x.OtherSays, Diff: x.Diff, Status: parley.FindingOpen,
-		}
-		a, isApplied := applied[keyOf(r.ID, x.ID)]
-		by, isRejected := d.Rejected[x.ID]
-		switch {
-		case isApplied:
-			f.Status, f.Commit = parley.FindingApplied, a.Commit
-		case isRejected:
-			f.Status, f.By = parley.FindingRejected, by
-		default:
-			for _, e := range x.Edits {
-				now, err := workingVersion(ctx, l, e.Path)
-				if err != nil {
-					return p, err
-				}
-				why := ""
-				switch {
-				case now == "":
-					why = "is not there any more"
-				case now != e.Base && !slices.Contains(ours[e.Path], now):
-					why = "was changed by somebody"
-				case tree[e.Path] != now:
-					why = "has changes that are not committed"
-				case (e.Do == DoDelete || e.Do == DoWhole) && now != e.Base:
-					why = "was changed by another finding"
-				}
-				if why != "" {
-					f.Status, f.Reason = parley.FindingStale, e.Path+" "+why
-					break
-				}
-			}
-		}
-		p.Counts[f.Status]++
-		p.Findings = append(p.Findings, f)
+	p.Findings = slices.DeleteFunc(p.Findings, func(f parley.ProposalFinding) bool { return f.ID != finding })
+	if p.Report = ""; len(p.Findings) == 0 {
+		return p, parley.Errorf(parley.CodeNotFound, "the proposal has no finding %q", parley.Cut(finding, 60)).WithField("finding")
 	}
 	return p, nil
 }
 
-func workingVersion(ctx context.Context, l *lake.Lake, path string) (string, error) {
-	e, err := l.Read(ctx, path)
-	if parley.CodeOf(err) == parley.CodeNotFound {
-		return "", nil
-	}
-	return e.Version, err
-}
-
-// left are the versions in which applied findings have left pages.
-func left(applied map[string]lake.Applied) map[string][]string {
-	m := map[string][]string{}
-	for _, a := range applied {
-		for path, version := range a.Versions {
-			if version != "" {
-				m[path] = append(m[path], version)
-			}
-		}
-	}
-	return m
-}
-
-func keyOf(id parley.ProposalID, finding string) string {
-	return keyPrefix + string(id) + "/" + finding
-}
-
-func decisions(ctx context.Context, repo *gitrepo.Repo, id parley.ProposalID) (d decided, version string, err error) {
-	raw, version, err := repo.Note(ctx, branches+string(id))
-	if err == nil && version != "" {
-		err = json.Unmarshal(raw, &d)
-	}
-	if d.Rejected == nil {
-		d.Rejected = map[string]string{}
-	}
-	return d, version, err
-}
-
 // chosen are the findings that somebody means.
-func chosen(r report, c parley.DecideFindings) ([]reported, error) {
+func chosen(r report, c parley.DecideFindings) ([]Finding, error) {
 	if c.All == (len(c.Findings) > 0) {
 		return nil, parley.Errorf(parley.CodeInvalid, "say which findings are meant").WithField("findings").WithHint(`a list of ids, or "all": true`)
 	}
 	if c.All {
 		return r.Findings, nil
 	}
-	var list []reported
+	var list []Finding
 	for _, x := range r.Findings { // in the order of the report
 		if slices.Contains(c.Findings, x.ID) {
 			list = append(list, x)
 		}
 	}
 	for _, id := range c.Findings {
-		if !slices.ContainsFunc(list, func(x reported) bool { return x.ID == id }) {
+		if !slices.ContainsFunc(list, func(x Finding) bool { return x.ID == id }) {
 			return nil, parley.Errorf(parley.CodeNotFound, "the proposal has no finding %q", parley.Cut(id, 60)).WithField("findings")
 		}
 	}
@@ -174,35 +123,26 @@ func chosen(r report, c parley.DecideFindings) ([]reported, error) {
 // Apply applies findings of a proposal, one commit for each, in the name of who says so. What is
 // applied already stays so; what others have changed since, what was rejected, and what has no change are
 // left alone. A repetition applies nothing twice.
-func Apply(ctx context.Context, l *lake.Lake, id parley.ProposalID, who lake.Author, c parley.DecideFindings) (parley.Proposal, error) {
-	r, ok, err := read(ctx, l, id)
-	if err != nil || !ok {
-		return parley.Proposal{}, orNone(err)
+func Apply(ctx context.Context, l *lake.Lake, id parley.ProposalID, who lake.Author, at time.Time, c parley.DecideFindings) (parley.Proposal, error) {
+	r, d, err := open(ctx, l, id, c.Version)
+	if err != nil {
+		return parley.Proposal{}, err
 	}
 	list, err := chosen(r, c)
 	if err != nil {
 		return parley.Proposal{}, err
 	}
-	repo, err := l.Repo(ctx)
+	o, now, err := view(ctx, l, r, d)
 	if err != nil {
 		return parley.Proposal{}, err
 	}
-	d, _, err := decisions(ctx, repo, id)
-	if err != nil {
-		return parley.Proposal{}, err
-	}
-	applied, err := l.AppliedSince(ctx, keyOf(id, ""), r.Base)
-	if err != nil {
-		return parley.Proposal{}, err
-	}
-	ours := left(applied)
+	ours := left(o.applied, id)
 	for _, x := range list {
-		_, done := applied[keyOf(id, x.ID)]
-		_, rejected := d.Rejected[x.ID]
-		if done || rejected || len(x.Edits) == 0 {
+		f := now.Findings[slices.IndexFunc(now.Findings, func(f parley.ProposalFinding) bool { return f.ID == x.ID })]
+		if f.Status != parley.FindingOpen || len(x.Edits) == 0 || c.All && len(f.Diff) > maxDiff {
 			continue
 		}
-		p := lake.Patch{Author: who, Reason: messageOf(x.Finding, id), Key: keyOf(id, x.ID)}
+		p := lake.Patch{Author: who, Reason: messageOf(x, id), Key: keyOf(id, x.ID)}
 		for _, e := range x.Edits {
 			p.Edits = append(p.Edits, lake.PatchEdit{Path: e.Path, Versions: append([]string{e.Base}, ours[e.Path]...), On: e.on})
 		}
@@ -219,15 +159,15 @@ func Apply(ctx context.Context, l *lake.Lake, id parley.ProposalID, who lake.Aut
 			}
 		}
 	}
-	return stand(ctx, l, repo, r)
+	return result(ctx, l, r, at)
 }
 
 // Reject rejects findings of a proposal: they are not proposed again while the pages stay as they
 // are. What is applied stays so.
-func Reject(ctx context.Context, l *lake.Lake, id parley.ProposalID, who string, c parley.DecideFindings) (parley.Proposal, error) {
-	r, ok, err := read(ctx, l, id)
-	if err != nil || !ok {
-		return parley.Proposal{}, orNone(err)
+func Reject(ctx context.Context, l *lake.Lake, id parley.ProposalID, who string, at time.Time, c parley.DecideFindings) (parley.Proposal, error) {
+	r, _, err := open(ctx, l, id, c.Version)
+	if err != nil {
+		return parley.Proposal{}, err
 	}
 	list, err := chosen(r, c)
 	if err != nil {
@@ -238,11 +178,14 @@ func Reject(ctx context.Context, l *lake.Lake, id parley.ProposalID, who string,
 		return parley.Proposal{}, err
 	}
 	for range 10 {
-		now, err := stand(ctx, l, repo, r)
-		if err != nil {
-			return now, err
-		}
 		d, version, err := decisions(ctx, repo, id)
+		if err != nil {
+			return parley.Proposal{}, err
+		}
+		if !d.Settled.IsZero() {
+			break
+		}
+		_, now, err := view(ctx, l, r, d)
 		if err != nil {
 			return now, err
 		}
@@ -256,53 +199,38 @@ func Reject(ctx context.Context, l *lake.Lake, id parley.ProposalID, who string,
 		if err != nil {
 			return now, err
 		}
-		if err = repo.SetNote(ctx, branches+string(id), version, raw); err == nil {
-			return stand(ctx, l, repo, r)
+		err = repo.SetNote(ctx, branches+string(id), version, raw)
+		if err == nil {
+			return result(ctx, l, r, at)
 		}
 		if parley.CodeOf(err) != parley.CodeConflict {
 			return now, err
 		}
 	}
-	return parley.Proposal{}, parley.Errorf(parley.CodeConflict, "others are deciding about the proposal at the same time")
+	p, err := Read(ctx, l, id, "")
+	if err == nil && p.Counts[parley.FindingOpen] > 0 {
+		err = parley.Errorf(parley.CodeConflict, "others are deciding about the proposal at the same time")
+	}
+	return p, err
 }
 
-// Page is a page of List, behind a proposal; "": the first. next is empty on the last.
-func Page(ctx context.Context, l *lake.Lake, after parley.ProposalID, limit int) (list []parley.Proposal, next parley.ProposalID, err error) {
+// result is how a proposal stands after somebody has decided. If nothing is left to decide, that is noted.
+func result(ctx context.Context, l *lake.Lake, r report, at time.Time) (parley.Proposal, error) {
 	repo, err := l.Repo(ctx)
 	if err != nil {
-		return nil, "", err
+		return parley.Proposal{}, err
 	}
-	tips, err := repo.Stacks(ctx, branches)
+	d, _, err := decisions(ctx, repo, r.ID)
 	if err != nil {
-		return nil, "", err
+		return parley.Proposal{}, err
 	}
-	all := make([]parley.ProposalID, 0, len(tips))
-	for name := range tips {
-		all = append(all, parley.ProposalID(strings.TrimPrefix(name, branches)))
+	_, p, err := view(ctx, l, r, d)
+	if err != nil {
+		return p, err
 	}
-	// The ids of calls are in the order of time, and so are the pages.
-	slices.SortFunc(all, func(a, b parley.ProposalID) int { return cmp.Compare(b, a) })
-	list = []parley.Proposal{}
-	for _, id := range all {
-		if after != "" && id >= after {
-			continue
-		}
-		if len(list) == limit {
-			return list, list[limit-1].ID, nil
-		}
-		r, ok, err := readAt(ctx, repo, tips[branches+string(id)], id)
-		if err != nil {
-			return nil, "", err
-		}
-		if !ok {
-			continue
-		}
-		p, err := stand(ctx, l, repo, r)
-		if err != nil {
-			return nil, "", err
-		}
-		p.Findings, p.Report = nil, ""
-		list = append(list, p)
+	if _, err := settle(ctx, repo, p, at, false); err != nil {
+		return p, err
 	}
-	return list, "", nil
+	cut(&p)
+	return p, nil
 }

@@ -233,7 +233,7 @@ func TestProposal(t *testing.T) {
 	if again, err := tidy.Propose(t.Context(), w.lake, next); err != nil || again.Findings != 0 || again.Known != p.Findings {
 		t.Errorf("the next day: %+v, %v; want nothing new", again, err)
 	}
-	whole, err := tidy.Read(t.Context(), w.lake, "one")
+	whole, err := tidy.Read(t.Context(), w.lake, "one", "")
 	if err != nil || whole.Counts[parley.FindingOpen] != p.Findings || !strings.Contains(whole.Report, "## Broken link") {
 		t.Fatalf("got %+v, %v", whole.Counts, err)
 	}
@@ -262,15 +262,15 @@ func TestProposal(t *testing.T) {
 	theirs := map[string]string{committed.Path: w.read(committed.Path), dirty.Path: w.read(dirty.Path), gone.Path: ""}
 	head = w.git("rev-parse", "HEAD")
 
-	some, err := tidy.Apply(t.Context(), w.lake, "one", ana, parley.DecideFindings{Findings: []string{pick(tidy.Orphan).ID, committed.ID}})
+	some, err := tidy.Apply(t.Context(), w.lake, "one", ana, at, parley.DecideFindings{Findings: []string{pick(tidy.Orphan).ID, committed.ID}})
 	if err != nil || some.Counts[parley.FindingApplied] != 1 {
 		t.Fatalf("some: %+v, %v", some.Counts, err)
 	}
 	rejected := pick(tidy.Duplicate)
-	if _, err := tidy.Reject(t.Context(), w.lake, "one", "ana", parley.DecideFindings{Findings: []string{rejected.ID}}); err != nil {
+	if _, err := tidy.Reject(t.Context(), w.lake, "one", "ana", at, parley.DecideFindings{Findings: []string{rejected.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := tidy.Apply(t.Context(), w.lake, "one", ana, parley.DecideFindings{All: true})
+	all, err := tidy.Apply(t.Context(), w.lake, "one", ana, at, parley.DecideFindings{All: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestProposal(t *testing.T) {
 		t.Errorf("only %d were applied", all.Counts[parley.FindingApplied])
 	}
 	head = w.git("rev-parse", "HEAD")
-	if again, err := tidy.Apply(t.Context(), w.lake, "one", ana, parley.DecideFindings{All: true}); err != nil || !maps.Equal(again.Counts, all.Counts) || w.git("rev-parse", "HEAD") != head {
+	if again, err := tidy.Apply(t.Context(), w.lake, "one", ana, at, parley.DecideFindings{All: true}); err != nil || !maps.Equal(again.Counts, all.Counts) || w.git("rev-parse", "HEAD") != head {
 		t.Errorf("once more: %+v, %v", again.Counts, err)
 	}
 	// The lake is tidier: nothing that was applied is found again.
@@ -381,15 +381,15 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				return err
 			},
 			func() error {
-				p, err := tidy.Read(t.Context(), w.lake, "p")
+				p, err := tidy.Read(t.Context(), w.lake, "p", "")
 				if err != nil {
 					return err
 				}
-				_, err = tidy.Reject(t.Context(), w.lake, "p", "ana", parley.DecideFindings{Findings: []string{p.Findings[0].ID}})
+				_, err = tidy.Reject(t.Context(), w.lake, "p", "ana", at, parley.DecideFindings{Findings: []string{p.Findings[0].ID}})
 				return err
 			},
 			func() error {
-				p, err := tidy.Read(t.Context(), w.lake, "p")
+				p, err := tidy.Read(t.Context(), w.lake, "p", "")
 				if err != nil {
 					return err
 				}
@@ -400,7 +400,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 						some.Findings = append(some.Findings, x.ID)
 					}
 				}
-				_, err = tidy.Apply(t.Context(), w.lake, "p", ana, some)
+				_, err = tidy.Apply(t.Context(), w.lake, "p", ana, at, some)
 				return err
 			},
 		}
@@ -418,7 +418,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 				w.open()
 			}
 		}
-		p, err := tidy.Read(t.Context(), w.lake, "p")
+		p, err := tidy.Read(t.Context(), w.lake, "p", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -468,8 +468,8 @@ func TestDecideRefused(t *testing.T) {
 		"both":             {"p", parley.DecideFindings{All: true, Findings: []string{"x"}}, parley.CodeInvalid},
 		"no such finding":  {"p", parley.DecideFindings{Findings: []string{"x"}}, parley.CodeNotFound},
 	} {
-		_, apply := tidy.Apply(t.Context(), w.lake, tc.id, ana, tc.d)
-		_, reject := tidy.Reject(t.Context(), w.lake, tc.id, "ana", tc.d)
+		_, apply := tidy.Apply(t.Context(), w.lake, tc.id, ana, at, tc.d)
+		_, reject := tidy.Reject(t.Context(), w.lake, tc.id, "ana", at, tc.d)
 		for _, err := range []error{apply, reject} {
 			if parley.CodeOf(err) != tc.want {
 				t.Errorf("%s: got %v, want %s", name, err, tc.want)
@@ -478,11 +478,11 @@ func TestDecideRefused(t *testing.T) {
 	}
 	// A branch that somebody else has made is no proposal, and one that was deleted is gone.
 	w.git("branch", "tachikoma/mine")
-	if list, err := tidy.List(t.Context(), w.lake); err != nil || len(list) != 1 {
+	if list, _, err := tidy.Page(t.Context(), w.lake, "", 100); err != nil || len(list) != 1 {
 		t.Errorf("got %v, %v", list, err)
 	}
 	w.git("branch", "-D", "tachikoma/p")
-	if list, err := tidy.List(t.Context(), w.lake); err != nil || len(list) != 0 {
+	if list, _, err := tidy.Page(t.Context(), w.lake, "", 100); err != nil || len(list) != 0 {
 		t.Errorf("got %v, %v", list, err)
 	}
 }

@@ -159,7 +159,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResult,
 	if err != nil {
 		return parley.ToolResult{}, false, err
 	}
-	p, err := tidy.Read(ctx, l, idOf(r.Call))
+	p, err := tidy.Read(ctx, l, idOf(r.Call), "")
 	if errors.Is(err, parley.ErrNotFound) {
 		const none = "The server stopped before the proposal was made. Nothing was done; make the call again."
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: none, Error: &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: none}}, true, nil
@@ -216,6 +216,9 @@ func proposed(p tidy.Proposed) (parley.ToolResult, error) {
 		text = fmt.Sprintf("The proposal %s has %d findings. A person decides about each.", p.ID, p.Findings)
 	case p.Known > 0:
 		text = fmt.Sprintf("There is nothing new to propose: %d findings are in earlier proposals, or were rejected.", p.Known)
+	}
+	if p.Unreadable > 0 {
+		text += fmt.Sprintf(" %d earlier proposals cannot be read, because somebody has changed their branches; what they have may be proposed again.", p.Unreadable)
 	}
 	data, err := json.Marshal(struct {
 		Proposal parley.ProposalID `json:"proposal,omitempty"`

@@ -70,11 +70,20 @@ export class Lakes {
     return (await this.#client.request("GET", `v1/proposals/${encodeURIComponent(id)}?${of(space)}`, { signal })) as Proposal;
   }
 
-  /** Applies or rejects findings. It can be repeated: nothing is done twice. Returns the proposal as it is then. */
-  async decide(space: Space, id: string, what: "apply" | "reject", findings: readonly string[]): Promise<Proposal> {
+  /** A finding with the whole of its difference. */
+  async finding(space: Space, id: string, finding: string, signal?: AbortSignal): Promise<ProposalFinding | undefined> {
+    const got = (await this.#client.request("GET", `v1/proposals/${encodeURIComponent(id)}?${of(space, { finding })}`, { signal })) as Proposal;
+    return got.findings?.[0];
+  }
+
+  /**
+   * Applies or rejects findings of the version of a proposal that was read; nothing is done if it is another now. It can be
+   * repeated: nothing is done twice. Returns the proposal as it is then.
+   */
+  async decide(space: Space, id: string, what: "apply" | "reject", findings: readonly string[], version: string): Promise<Proposal> {
     let p: Proposal | undefined;
     for (let i = 0; i < findings.length; i += mostDecided) {
-      p = (await this.#client.request("POST", `v1/proposals/${encodeURIComponent(id)}/${what}?${of(space)}`, { body: { findings: findings.slice(i, i + mostDecided) } })) as Proposal;
+      p = (await this.#client.request("POST", `v1/proposals/${encodeURIComponent(id)}/${what}?${of(space)}`, { body: { findings: findings.slice(i, i + mostDecided), version } })) as Proposal;
     }
     return p ?? this.proposal(space, id);
   }

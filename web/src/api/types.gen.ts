@@ -1024,7 +1024,9 @@ export interface Proposal {
   turn_id?: TurnID;
   branch: string;
   base: string; // the commit that it is based on
+  version: string; // of its report; whoever decides says which one was read
   report: string; // in Markdown; empty in lists
+  problem?: string;
   counts: Record<string, number>;
   findings?: ProposalFinding[];
 }
@@ -1044,11 +1046,11 @@ export interface ProposalFinding {
   says?: string;
   other_says?: string;
   diff?: string;
+  diff_cut?: boolean;
   status: FindingStatus;
   reason?: string; // why it is stale
   commit?: string; // that applied it
   by?: string; // who rejected it
-  in_branch?: string; // its commit in the proposal's branch
 }
 
 /** FindingStatus is what became of a finding. */
@@ -1057,7 +1059,8 @@ export type FindingStatus = "open" | "applied" | "rejected" | "stale";
 /** DecideFindings says which findings of a proposal are meant. */
 export interface DecideFindings {
   findings?: string[];
-  all?: boolean; // all that are open
+  all?: boolean; // all that are open, but those whose difference is cut
+  version?: string;
 }
 
 /** Entity is a Markdown file of a lake, which is a git repository of such files. */

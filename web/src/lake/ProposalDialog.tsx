@@ -106,6 +106,7 @@ export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; 
                         onChoose={(yes) => lake.proposals.choose(f.id, yes)}
                         onDecide={(what) => decide(what, [f.id])}
                         onOpen={onOpen}
+                        onWhole={() => void lake.proposals.whole(f.id)}
                       />
                     ))}
                   </ul>
@@ -157,9 +158,10 @@ interface FindingProps {
   onChoose(yes: boolean): void;
   onDecide(what: "apply" | "reject"): void;
   onOpen(path: string): void;
+  onWhole(): void;
 }
 
-function Finding({ finding: f, folded, chosen, busy, readOnly, onChoose, onDecide, onOpen }: FindingProps) {
+function Finding({ finding: f, folded, chosen, busy, readOnly, onChoose, onDecide, onOpen, onWhole }: FindingProps) {
   const name = useId();
   const patches = useMemo(() => (f.diff ? readPatches(f.diff) : []), [f.diff]);
   const decides = f.status === "open" && !readOnly;
@@ -225,6 +227,14 @@ function Finding({ finding: f, folded, chosen, busy, readOnly, onChoose, onDecid
                 {x.diff ? <DiffView diff={x.diff} name={oneLine(x.path, 120)} /> : <p className="px-3.5 py-2.5 text-text-muted">No line of it differs.</p>}
               </div>
             ))
+          )}
+          {f.diff_cut && (
+            <div className="flex flex-wrap items-center gap-2 border-t border-border px-3.5 py-2">
+              <p className="min-w-0 flex-1 basis-40 text-text-muted">This is only the beginning of the change.{f.status === "open" ? " It can be applied once all of it is shown." : ""}</p>
+              <Button kind="quiet" className={low} busy={busy} aria-describedby={name} onClick={onWhole}>
+                Show all of it
+              </Button>
+            </div>
           )}
         </details>
       )}

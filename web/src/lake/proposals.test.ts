@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createClient, type Fetch } from "../api/client.ts";
 import { Lakes, type Proposal, type ProposalFinding } from "../api/lakes.ts";
 import { readPatches } from "../ui/diff/diff.ts";
-import { byKind, Proposals, saidOf, waits } from "./proposals.ts";
+import { appliable, byKind, Proposals, saidOf, waits } from "./proposals.ts";
 
 const diff = (path: string) => `--- a/${path}\n+++ b/${path}\n@@ -1 +1 @@\n-a\n+b\n`;
 const finding = (id: string, more: Partial<ProposalFinding> = {}): ProposalFinding => ({ id, kind: "broken-link", path: `docs/${id}.md`, why: "the link leads nowhere", mends: "takes it away", diff: diff(`docs/${id}.md`), status: "open", ...more });
@@ -20,7 +20,7 @@ const now = () => proposals.store.getState();
 const proposal = (): Proposal => {
   const counts: Record<string, number> = {};
   for (const f of findings) counts[f.status] = (counts[f.status] ?? 0) + 1;
-  return { id: "p1", title: "Things to tidy up", at: "2026-11-28T04:00:00Z", branch: "tachikoma/p1", base: "c0", report: "# Report", counts, findings: findings.map((f) => ({ ...f })) };
+  return { id: "p1", title: "Things to tidy up", at: "2026-11-28T04:00:00Z", branch: "tachikoma/p1", base: "c0", version: "v1", report: "# Report", counts, findings: findings.map((f) => ({ ...f })) };
 };
 const statuses = () => now().proposal?.findings?.map((f) => f.status);
 const set = (id: string, more: Partial<ProposalFinding>) => (findings = findings.map((f) => (f.id === id ? { ...f, ...more } : f)));
@@ -31,12 +31,16 @@ beforeEach(async () => {
   const json = (body: unknown, status = 200) => new Response(JSON.stringify(body), { status });
   const fetch: Fetch = async (input, init) => {
     const url = new URL(input, "http://parley.test/");
-    const ids = init?.body ? (JSON.parse(String(init.body)) as { findings: string[] }).findings : [];
+    const asked = init?.body ? (JSON.parse(String(init.body)) as { findings: string[]; version: string }) : undefined;
+    const ids = asked?.findings ?? [];
+    if (asked) expect(asked.version).toBe("v1");
     requests.push(`${init?.method ?? "GET"} ${url.pathname} ${ids.join(" ")}`.trim());
     expect([url.searchParams.get("app"), url.searchParams.get("workspace")]).toEqual(["major", "lake"]);
     const own = instead;
     instead = undefined;
     if (own) return own;
+    const one = url.searchParams.get("finding");
+    if (one !== null) return json({ ...proposal(), findings: [{ ...findings.find((f) => f.id === one), diff: diff("whole.md"), diff_cut: undefined }] });
     if (url.pathname === "/v1/proposals") return json({ proposals: [{ ...proposal(), findings: undefined, report: "" }] });
     for (const id of ids) {
       const f = findings.find((x) => x.id === id);
@@ -59,6 +63,15 @@ test("it waits until everything is decided, and the list knows it at once", asyn
 
 test("the files of a change are read again, also those that it changes besides its page", async () => {
   expect(await proposals.decide("apply", ["b"])).toEqual(["docs/b.md", "INDEX.md"]);
+});
+
+test("a change that is not shown whole can be applied once it is", async () => {
+  set("a", { diff_cut: true });
+  await proposals.reread();
+  expect(now().proposal?.findings?.map(appliable)).toEqual([false, true, false]);
+  await proposals.whole("a");
+  expect(now().proposal?.findings?.map(appliable)).toEqual([true, true, false]);
+  expect(now().proposal?.findings?.[0]?.diff).toBe(diff("whole.md"));
 });
 
 test("what is chosen is kept while it can be applied", async () => {

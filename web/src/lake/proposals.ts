@@ -27,8 +27,8 @@ const blank: ProposalsState = { list: [], id: "", proposal: undefined, chosen: n
 /** Whether findings of it are not decided yet. */
 export const waits = (p: Proposal): boolean => (p.counts["open"] ?? 0) > 0;
 
-/** Whether it has a change that can be applied. Without one, a person mends the page by hand. */
-export const appliable = (f: ProposalFinding): boolean => f.status === "open" && (f.diff ?? "") !== "";
+/** Whether it has a change that can be applied: one that is shown whole. Without one, a person mends the page by hand. */
+export const appliable = (f: ProposalFinding): boolean => f.status === "open" && (f.diff ?? "") !== "" && f.diff_cut !== true;
 
 export class Proposals {
   readonly store: StoreApi<ProposalsState> = createStore<ProposalsState>(() => blank);
@@ -74,6 +74,20 @@ export class Proposals {
     }
   }
 
+  /** Reads the whole of a difference of which only the beginning is shown. */
+  async whole(finding: string): Promise<void> {
+    const { proposal: before, id } = this.store.getState();
+    this.store.setState({ error: undefined });
+    try {
+      const f = await this.#at.finding(this.#space, id, finding);
+      const { proposal: p } = this.store.getState();
+      if (!f || !p || p !== before) return; // it was read again meanwhile
+      this.store.setState({ proposal: { ...p, findings: (p.findings ?? []).map((x) => (x.id === finding ? f : x)) } });
+    } catch (cause) {
+      this.store.setState({ error: toApiError(cause) });
+    }
+  }
+
   choose(finding: string, yes: boolean): void {
     const chosen = new Set(this.store.getState().chosen);
     if (yes) chosen.add(finding);
@@ -88,7 +102,7 @@ export class Proposals {
     this.#reading?.abort(); // what it reads is older than what is decided now
     this.store.setState({ busy: true, error: undefined, said: "" });
     try {
-      const p = await this.#at.decide(this.#space, before.id, what, ids);
+      const p = await this.#at.decide(this.#space, before.id, what, ids, before.version);
       if (this.store.getState().id !== before.id) return [];
       this.#has(p);
       this.store.setState({ said: saidOf(what, before, p, ids) });
