@@ -45,11 +45,14 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
-require mvdan.cc/sh/v3 v3.14.1
+require (
+	github.com/charmbracelet/ultraviolet v0.0.0-20260811164956-006e29f97886
+	mvdan.cc/sh/v3 v3.14.1
+)
 
 require (
+	github.com/bits-and-blooms/bitset v1.24.6 // indirect
 	github.com/charmbracelet/colorprofile v0.4.3 // indirect
-	github.com/charmbracelet/ultraviolet v0.0.0-20260811164956-006e29f97886 // indirect
 	github.com/charmbracelet/x/term v0.2.2 // indirect
 	github.com/charmbracelet/x/termios v0.1.1 // indirect
 	github.com/charmbracelet/x/windows v0.2.2 // indirect

@@ -112,6 +112,7 @@ type call struct {
 	query  url.Values
 	body   any
 	raw    io.Reader // sent as the body when body is nil
+	told   func(sent int64)
 	header http.Header
 }
 
@@ -145,6 +146,14 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, a.method, where, body)
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "%s is not a URL: %w", where, err)
+	}
+	if a.told != nil {
+		again := r.GetBody // with a redirect
+		r.Body = &counted{ReadCloser: r.Body, told: a.told}
+		r.GetBody = func() (io.ReadCloser, error) {
+			b, err := again()
+			return &counted{ReadCloser: b, told: a.told}, err
+		}
 	}
 	for k, v := range a.header {
 		r.Header[k] = v

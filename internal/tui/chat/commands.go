@@ -30,6 +30,7 @@ func locals() []command {
 		{name: "title", args: "TEXT", about: "name the session", do: (*model).titleCommand},
 		{name: "mode", args: "[name]", about: "how much is asked before something is done", do: (*model).modeCommand},
 		{name: "model", args: "[name]", about: "choose the model", do: (*model).modelCommand},
+		{name: "attach", args: "PATH", about: "attach a file to the next message; without a path: what is attached", do: (*model).attachCommand},
 		{name: "stop", about: "interrupt the turn", session: true, do: func(m *model, _ string) tea.Cmd { return m.stop() }},
 		{name: "resume", about: "go on with an interrupted turn", session: true, do: func(m *model, _ string) tea.Cmd { return m.resume() }},
 		{name: "retry", about: "ask the last question again", session: true, do: func(m *model, _ string) tea.Cmd { return m.retry() }},

@@ -13,10 +13,11 @@ import (
 
 // menu offers what may be meant by the word at the cursor.
 type menu struct {
-	from int // where the word begins
-	rows []offer
-	at   int
-	run  bool // Enter does what is chosen: a command
+	from  int // where the word begins
+	rows  []offer
+	at    int
+	run   bool // Enter does what is chosen: a command
+	paths bool // of this machine, of a file to attach
 }
 
 type offer struct {
@@ -24,6 +25,7 @@ type offer struct {
 	label string
 	about string
 	args  bool // more has to follow
+	into  bool // a folder
 }
 
 // fileList are the files of the session's workspace, and the resources of its servers.
@@ -56,6 +58,10 @@ func (m *model) complete() {
 		m.menu = m.offerCommands(before[1:])
 		return
 	}
+	if typed, ok := strings.CutPrefix(before, attachPrefix); ok {
+		m.menu = m.offerPaths(typed)
+		return
+	}
 	at := strings.LastIndexAny(before, " \n\t") + 1
 	if word := before[at:]; strings.HasPrefix(word, "@") && m.app != nil {
 		m.menu = m.offerFiles(word[1:], at)
@@ -70,7 +76,7 @@ func (m *model) offerCommands(typed string) *menu {
 			if c.args != "" {
 				label += " " + c.args
 			}
-			rows = append(rows, offer{text: "/" + c.name, label: label, about: c.about, args: c.args == "TEXT"})
+			rows = append(rows, offer{text: "/" + c.name, label: label, about: c.about, args: c.args == "TEXT" || c.args == "PATH"})
 		}
 	}
 	var theirs []offer
@@ -161,6 +167,9 @@ func fuzzy(name, typed string) (score int, ok bool) {
 
 // readFiles lists the files of the workspace, and what servers offer.
 func (m *model) readFiles() tea.Cmd {
+	if cmd := m.readPaths(); cmd != nil {
+		return cmd
+	}
 	f := m.files
 	if f == nil || !f.loading || f.names != nil {
 		return nil
@@ -216,6 +225,10 @@ func (m *model) readFiles() tea.Cmd {
 
 // key does what a key means to the menu, if anything.
 func (me *menu) key(m *model, name string) (tea.Cmd, bool) {
+	if len(me.rows) == 0 && name == "esc" {
+		m.menu = nil
+		return nil, true
+	}
 	if len(me.rows) == 0 {
 		return nil, false
 	}
@@ -228,15 +241,17 @@ func (me *menu) key(m *model, name string) (tea.Cmd, bool) {
 		m.menu = nil
 	case "tab":
 		me.put(m)
+		return m.readFiles(), true
 	case "enter":
 		o := me.rows[me.at]
 		if me.run && m.ed.text == o.text {
 			return nil, false // it is written out
 		}
 		me.put(m)
-		if me.run && !o.args {
+		if me.run && !o.args || me.paths && !o.into {
 			return m.submit(parley.BusySteer), true
 		}
+		return m.readFiles(), true
 	default:
 		return nil, false
 	}
@@ -248,18 +263,21 @@ func (me *menu) put(m *model) {
 	o := me.rows[me.at]
 	rest := m.ed.text[m.ed.at:]
 	text := o.text
-	if !me.run || o.args {
+	if (!me.run || o.args) && !me.paths {
 		text += " "
 	}
 	m.ed.set(m.ed.text[:me.from] + text + rest)
 	m.ed.at = me.from + len(text)
 	m.menu = nil
+	if o.into || o.args {
+		m.complete()
+	}
 }
 
 func (me *menu) draw(m *model, w, h int) []string {
 	d := m.drawing(w)
 	if len(me.rows) == 0 {
-		return []string{d.faint.of("  Reading the files…")}
+		return []string{d.faint.of(cut("  Reading the files…", w))}
 	}
 	from := min(max(me.at-h+1, 0), max(len(me.rows)-h, 0))
 	wide := 0

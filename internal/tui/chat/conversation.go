@@ -109,6 +109,7 @@ type item struct {
 	took     time.Duration
 	done     time.Time
 	files    []parley.FileSaved
+	attached []parley.Part // of a message that was told while the turn ran
 	images   []parley.ArtifactRef
 	artifact *parley.ArtifactRef
 	by       string
@@ -390,12 +391,7 @@ func (c *conversation) dequeue(id parley.TurnID) *turn {
 
 func (t *turn) ask(e parley.Event, r parley.TurnRequest, status parley.TurnStatus) {
 	t.status, t.origin, t.message, t.resources, t.by, t.asked = status, r.Origin, r.Message.Text(), r.Message.Resources(), r.By, e.Time
-	t.files = nil
-	for _, p := range r.Message.Parts {
-		if (p.Type == parley.PartImage || p.Type == parley.PartFile || p.Type == parley.PartAttachment) && p.Server == "" {
-			t.files = append(t.files, p)
-		}
-	}
+	t.files = filesOf(r.Message)
 	if status != parley.StatusPending {
 		t.first = e.Seq
 	}
@@ -404,6 +400,19 @@ func (t *turn) ask(e parley.Event, r parley.TurnRequest, status parley.TurnStatu
 	if r.Call != nil && t.message == "" {
 		t.message = "call " + r.Call.Name
 	}
+}
+
+// filesOf are the files that a message has, without those of MCP servers.
+func filesOf(m parley.Message) (files []parley.Part) {
+	for _, p := range m.Parts {
+		if (p.Type == parley.PartImage || p.Type == parley.PartFile || p.Type == parley.PartAttachment) && p.Server == "" {
+			if !p.IsError {
+				p.Text = "" // it is the file's, and may be long
+			}
+			files = append(files, p)
+		}
+	}
+	return files
 }
 
 func (c *conversation) opened(e parley.Event, in parley.Interaction) {

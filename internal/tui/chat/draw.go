@@ -132,7 +132,7 @@ func (d drawing) message(it *item) []string {
 			extra = append(extra, "+ "+oneLine(name)+" ("+oneLine(r.Server)+")")
 		}
 		for _, f := range t.files {
-			extra = append(extra, "+ "+oneLine(f.Name)+" ("+oneLine(f.MediaType)+")")
+			extra = append(extra, "+ "+partText(f))
 		}
 		switch t.origin {
 		case parley.OriginSchedule:
@@ -149,6 +149,9 @@ func (d drawing) message(it *item) []string {
 			extra = append(extra, "taken back")
 		}
 	} else {
+		for _, f := range it.attached {
+			extra = append(extra, "+ "+partText(f))
+		}
 		extra = append(extra, it.label)
 	}
 	sign := d.accent

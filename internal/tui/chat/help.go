@@ -63,6 +63,7 @@ var keysHelp = []struct {
 		{"alt+enter, ctrl+j", "a new line; also shift+enter, or \\ and enter"},
 		{"up, down", "earlier messages; up takes back what is queued"},
 		{"/ and @", "commands, and files of the workspace"},
+		{"/attach", "attach a file of yours; or drop it on the terminal"},
 		{"ctrl+g", "write in your editor ($VISUAL or $EDITOR)"},
 		{"ctrl+a e k u w y", "as in a shell"},
 	}},

@@ -16,6 +16,11 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	uv "github.com/charmbracelet/ultraviolet"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/ansi/sixel"
+	"golang.org/x/image/draw"
+	_ "golang.org/x/image/webp" // pictures of tools
 	"golang.org/x/term"
 
 	"github.com/parley-server/parley"
@@ -29,12 +34,48 @@ const (
 	graphicsNone graphics = iota
 	graphicsKitty
 	graphicsITerm
+	graphicsSixel
 )
 
-// graphics finds out by the environment how this terminal shows pictures. A multiplexer in between
-// passes none on.
+// screenFacts are what the terminal says about itself, if it does.
+type screenFacts struct {
+	sixel bool
+	cell  image.Point // in pixels
+}
+
+// cellSize is what is taken for a terminal that does not say it.
+var cellSize = image.Pt(10, 20)
+
+// askScreen asks the terminal what it can show. One that does not know the questions does not answer.
+func askScreen() tea.Cmd {
+	return tea.Raw(ansi.RequestPrimaryDeviceAttributes + ansi.WindowOp(16))
+}
+
+// told takes in what the terminal said.
+func (s *screenFacts) told(msg tea.Msg) {
+	switch msg := msg.(type) {
+	case uv.PrimaryDeviceAttributesEvent:
+		s.sixel = slices.Contains(msg, 4)
+	case uv.CellSizeEvent:
+		if msg.Width > 1 && msg.Height > 1 && msg.Width < 200 && msg.Height < 400 {
+			s.cell = image.Pt(msg.Width, msg.Height)
+		}
+	}
+}
+
+// graphics is how this terminal shows pictures: by the environment, or as it says itself. A multiplexer
+// in between passes only on what it says that it knows.
 func (m *model) graphics() graphics {
-	env := m.o.Env
+	if how := byName(m.o.Env); how != graphicsNone {
+		return how
+	}
+	if m.screen.sixel {
+		return graphicsSixel
+	}
+	return graphicsNone
+}
+
+func byName(env func(string) string) graphics {
 	name, program := env("TERM"), env("TERM_PROGRAM")
 	switch {
 	case env("TMUX") != "", strings.HasPrefix(name, "screen"), strings.HasPrefix(name, "tmux"):
@@ -61,10 +102,22 @@ func (m *model) pictures() []parley.ArtifactRef {
 		for _, it := range slices.Backward(list) {
 			walk(it.inner)
 			out = append(out, it.images...)
+			out = append(out, picturesOf(it.attached)...)
 		}
 	}
 	for _, t := range slices.Backward(m.conv.turns) {
 		walk(t.items)
+		out = append(out, picturesOf(t.files)...)
+	}
+	return out
+}
+
+// picturesOf are the images among a message's files.
+func picturesOf(files []parley.Part) (out []parley.ArtifactRef) {
+	for _, f := range slices.Backward(files) {
+		if strings.HasPrefix(f.MediaType, "image/") {
+			out = append(out, parley.ArtifactRef{ID: f.Artifact, Name: f.Name, MediaType: f.MediaType, Size: f.Size})
+		}
 	}
 	return out
 }
@@ -97,27 +150,30 @@ func (m *model) chooseImage() tea.Cmd {
 
 // showImage reads a picture, and shows it on a screen of its own until a key is pressed.
 func (m *model) showImage(a parley.ArtifactRef) tea.Cmd {
-	how, w, h := m.graphics(), m.w, m.h
-	return ask(m, func(ctx context.Context, c *client.Client) ([]byte, error) {
+	how, w, h, cell := m.graphics(), m.w, m.h-3, m.screen.cell
+	if cell == (image.Point{}) {
+		cell = cellSize
+	}
+	return ask(m, func(ctx context.Context, c *client.Client) (string, error) {
 		body, _, err := c.Artifact(ctx, a.ID)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		defer body.Close()
 		raw, err := io.ReadAll(io.LimitReader(body, maxPicture+1))
 		if err != nil {
-			return nil, parley.Errorf(parley.CodeUnavailable, "read %s: %w", a.Name, err)
+			return "", parley.Errorf(parley.CodeUnavailable, "read %s: %w", a.Name, err)
 		}
 		if len(raw) > maxPicture {
-			return nil, parley.Errorf(parley.CodeTooLarge, "%s is larger than %s", a.Name, size(maxPicture))
+			return "", parley.Errorf(parley.CodeTooLarge, "%s is larger than %s", a.Name, size(maxPicture))
 		}
-		return asPNG(raw)
-	}, func(m *model, raw []byte, err error) tea.Cmd {
+		return picture(how, raw, w, h, cell)
+	}, func(m *model, text string, err error) tea.Cmd {
 		if err != nil {
 			m.fail(err)
 			return nil
 		}
-		return tea.Exec(&shown{text: picture(how, raw, w, h-3), name: oneLine(a.Name)}, func(err error) tea.Msg {
+		return tea.Exec(&shown{text: text, name: oneLine(a.Name)}, func(err error) tea.Msg {
 			return doneMsg(func(m *model) tea.Cmd {
 				if err != nil {
 					m.fail(err)
@@ -128,34 +184,64 @@ func (m *model) showImage(a parley.ArtifactRef) tea.Cmd {
 	})
 }
 
-// asPNG decodes a picture and encodes it again, so that a terminal's decoder gets nothing that a
+// decode decodes a picture, so that it is encoded again and a terminal's decoder gets nothing that a
 // stranger made.
-func asPNG(raw []byte) ([]byte, error) {
+func decode(raw []byte) (image.Image, error) {
 	c, _, err := image.DecodeConfig(bytes.NewReader(raw))
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "this picture cannot be shown here: %w", err)
 	}
-	if c.Width*c.Height > maxPixels {
+	if c.Width <= 0 || c.Height <= 0 || c.Width > maxPixels/c.Height {
 		return nil, parley.Errorf(parley.CodeTooLarge, "the picture has %d x %d pixels", c.Width, c.Height)
 	}
 	img, _, err := image.Decode(bytes.NewReader(raw))
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "this picture cannot be shown here: %w", err)
 	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		return nil, parley.Errorf(parley.CodeInternal, "encode the picture: %w", err)
-	}
-	return b.Bytes(), nil
+	return img, nil
 }
 
-// picture is what a terminal is sent to show a picture.
-func picture(how graphics, raw []byte, w, h int) string {
-	text := base64.StdEncoding.EncodeToString(raw)
-	if how == graphicsITerm {
-		return fmt.Sprintf("\x1b]1337;File=inline=1;size=%d;width=%d;height=%d;preserveAspectRatio=1:%s\a", len(raw), w, h, text)
+// fitPicture is the size, in cells and in pixels, that a picture has on a screen of w x h cells: its own,
+// unless that is too large.
+func fitPicture(of image.Point, w, h int, cell image.Point) (cells, pixels image.Point) {
+	room := image.Pt(max(w, 1)*cell.X, max(h, 1)*cell.Y)
+	pixels = of
+	if pixels.X > room.X {
+		pixels = image.Pt(room.X, max(pixels.Y*room.X/pixels.X, 1))
 	}
-	var b strings.Builder
+	if pixels.Y > room.Y {
+		pixels = image.Pt(max(pixels.X*room.Y/pixels.Y, 1), room.Y)
+	}
+	return image.Pt((pixels.X+cell.X-1)/cell.X, (pixels.Y+cell.Y-1)/cell.Y), pixels
+}
+
+// picture is what a terminal is sent to show a picture within w x h cells.
+func picture(how graphics, raw []byte, w, h int, cell image.Point) (string, error) {
+	img, err := decode(raw)
+	if err != nil {
+		return "", err
+	}
+	cells, pixels := fitPicture(img.Bounds().Size(), w, h, cell)
+	if pixels != img.Bounds().Size() { // no terminal needs more pixels than it has
+		small := image.NewNRGBA(image.Rectangle{Max: pixels})
+		draw.ApproxBiLinear.Scale(small, small.Bounds(), img, img.Bounds(), draw.Src, nil)
+		img = small
+	}
+	var b bytes.Buffer
+	if how == graphicsSixel {
+		if err := new(sixel.Encoder).Encode(&b, img); err != nil {
+			return "", parley.Errorf(parley.CodeInternal, "encode the picture: %w", err)
+		}
+		return ansi.SixelGraphics(0, 1, 0, b.Bytes()), nil
+	}
+	if err := png.Encode(&b, img); err != nil {
+		return "", parley.Errorf(parley.CodeInternal, "encode the picture: %w", err)
+	}
+	text := base64.StdEncoding.EncodeToString(b.Bytes())
+	if how == graphicsITerm {
+		return fmt.Sprintf("\x1b]1337;File=inline=1;size=%d;width=%d;height=%d;preserveAspectRatio=1:%s\a", b.Len(), cells.X, cells.Y, text), nil
+	}
+	var out strings.Builder
 	for first := true; first || text != ""; first = false {
 		n := min(len(text), 4096)
 		more := 0
@@ -163,13 +249,13 @@ func picture(how graphics, raw []byte, w, h int) string {
 			more = 1
 		}
 		if first {
-			fmt.Fprintf(&b, "\x1b_Ga=T,f=100,q=2,c=%d,m=%d;%s\x1b\\", w, more, text[:n])
+			fmt.Fprintf(&out, "\x1b_Ga=T,f=100,q=2,c=%d,r=%d,m=%d;%s\x1b\\", cells.X, cells.Y, more, text[:n])
 		} else {
-			fmt.Fprintf(&b, "\x1b_Gm=%d;%s\x1b\\", more, text[:n])
+			fmt.Fprintf(&out, "\x1b_Gm=%d;%s\x1b\\", more, text[:n])
 		}
 		text = text[n:]
 	}
-	return b.String()
+	return out.String(), nil
 }
 
 // shown has the terminal for a picture.

@@ -158,6 +158,9 @@ func (m *model) write(k tea.KeyPressMsg, name string) tea.Cmd {
 			return m.help()
 		}
 	}
+	if name == "backspace" && m.detachLast() {
+		return nil
+	}
 	if m.ed.key(name, k.Text, w) {
 		m.complete()
 		return m.readFiles()
@@ -184,6 +187,8 @@ const twice = 2 * time.Second
 // back in the conversation.
 func (m *model) escape() tea.Cmd {
 	switch {
+	case m.stopUpload():
+		return nil
 	case m.running():
 		return m.stop()
 	case m.ed.text != "":
@@ -211,6 +216,8 @@ func (m *model) interruptOrLeave() tea.Cmd {
 		return nil
 	case m.now.Sub(m.leaving) < twice:
 		return tea.Quit
+	case m.stopUpload():
+		return nil
 	case m.running():
 		m.leaving = m.now
 		return m.stop()

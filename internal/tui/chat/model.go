@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/parley-server/parley"
@@ -25,6 +26,7 @@ type model struct {
 	w, h    int
 	look    *look
 	now     time.Time
+	screen  screenFacts
 	ticking bool
 	mouse   bool
 	pressed time.Time // when a key was last pressed
@@ -46,9 +48,11 @@ type model struct {
 	menu     *menu
 	panel    panel
 	asking   *asking
-	sending  []sent
+	attached []*file // go with the next message
+	sending  []*sent // the first is on its way, and the others follow
 	commands []parley.SlashCommand
 	files    *fileList
+	paths    *pathList
 
 	away    error     // the server does not answer
 	awayAt  time.Time // since when
@@ -70,9 +74,11 @@ type draft struct {
 
 // sent is a message that the server has not accepted yet.
 type sent struct {
-	text string
-	busy parley.BusyMode
-	at   time.Time
+	text  string
+	busy  parley.BusyMode
+	files []*file
+	up    uploading
+	stop  context.CancelFunc // stops the upload; nil: there is none
 }
 
 func newModel(ctx context.Context, o Options) *model {
@@ -110,7 +116,7 @@ func (m *model) left() Left {
 
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd {
-	return tea.Batch(tea.RequestBackgroundColor, m.watchAway, m.begin())
+	return tea.Batch(tea.RequestBackgroundColor, askScreen(), m.watchAway, m.begin())
 }
 
 func (m *model) watchAway() tea.Msg {
@@ -203,6 +209,9 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		if dark := msg.IsDark(); dark != m.look.dark {
 			m.look = newLook(dark, utf8Terminal(m.o.Env), m.look.rev+1)
 		}
+	case uv.PrimaryDeviceAttributesEvent, uv.CellSizeEvent:
+		m.screen.told(msg)
+		m.look.rev++
 	case tickMsg:
 		m.ticking = false
 		if !m.until.IsZero() && m.now.After(m.until) {
@@ -227,7 +236,7 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 		return m.key(msg)
 	case tea.PasteMsg:
 		m.pressed = m.now
-		m.pasted(msg.Content)
+		return m.pasted(msg.Content)
 	case tea.MouseWheelMsg:
 		return m.wheel(msg.Mouse())
 	case tea.MouseClickMsg:
@@ -420,16 +429,21 @@ func (m *model) toggle(it *item) {
 	it.rev++
 }
 
-func (m *model) pasted(text string) {
+func (m *model) pasted(text string) tea.Cmd {
 	switch {
 	case m.panel != nil:
 		m.panel.paste(m, text)
 	case m.asking != nil && m.asking.armed:
 		m.asking.paste(text)
 	default:
+		if m.dropped(text) {
+			return nil
+		}
 		m.ed.paste(text)
 		m.complete()
+		return m.readFiles()
 	}
+	return nil
 }
 
 func strip(s string) string { return ansi.Strip(s) }

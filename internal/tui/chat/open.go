@@ -322,7 +322,7 @@ func (m *model) show(s openedSession) tea.Cmd {
 	if !keep {
 		m.panel = nil
 		m.asking = nil
-		m.sending = nil
+		m.sending, m.attached = nil, nil
 		m.commands, m.files = nil, nil
 		m.ed.reset()
 		m.ed.history = nil

@@ -32,6 +32,8 @@ type plain struct {
 	apps    []client.App
 	conv    *conversation
 	draft   *draft
+	files   []*file // go with the next message
+	notes   chan string
 	asking  *plainAsking
 	picking func(line string) error // the next line is a choice
 	answer  *tui.Answer
@@ -50,7 +52,7 @@ var errQuit = errors.New("left")
 func runPlain(ctx context.Context, o Options) (Left, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &plain{ctx: ctx, o: o, t: tui.Open(o.In, o.Out, o.Err, o.Env), lines: make(chan string), aways: make(chan error, 16)}
+	p := &plain{ctx: ctx, o: o, t: tui.Open(o.In, o.Out, o.Err, o.Env), lines: make(chan string), aways: make(chan error, 16), notes: make(chan string, 16)}
 	if f, ok := o.In.(*os.File); ok {
 		p.person = term.IsTerminal(int(f.Fd()))
 	}
@@ -125,6 +127,8 @@ func (p *plain) wait(do func() error) error {
 			return err
 		case err := <-p.aways:
 			p.away(err)
+		case text := <-p.notes:
+			p.say("%s", text)
 		case <-p.ctx.Done():
 			return context.Cause(p.ctx)
 		}
@@ -285,9 +289,10 @@ func (p *plain) send(text string) error {
 	if p.conv != nil {
 		running := p.busy()
 		var t parley.TurnInfo
-		if err := p.wait(func() (err error) { t, err = p.c.Deliver(p.ctx, p.conv.info.ID, message); return err }); err != nil {
+		if err := p.wait(func() (err error) { t, err = p.give(p.conv.info.ID, message); return err }); err != nil {
 			return err
 		}
+		p.given()
 		if running {
 			p.say("The agent is told at its next step.")
 		}
@@ -301,14 +306,18 @@ func (p *plain) send(text string) error {
 			return err
 		}
 		id = info.ID
-		_, err = p.c.Deliver(p.ctx, id, message)
+		_, err = p.give(id, message)
 		return err
 	})
 	if id == "" {
 		return err
 	}
+	files := p.files
 	if e := p.attach(id, false); e != nil {
 		return e
+	}
+	if p.files = files; err == nil {
+		p.given()
 	}
 	return err
 }
@@ -353,7 +362,7 @@ func (p *plain) leave() {
 	if p.stop != nil {
 		p.stop()
 	}
-	p.stop, p.frames, p.conv, p.draft, p.asking, p.saying, p.answer = nil, nil, nil, nil, nil, nil, nil
+	p.stop, p.frames, p.conv, p.draft, p.asking, p.saying, p.answer, p.files = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 func (p *plain) open(id parley.SessionID) error { return p.attach(id, true) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/tui/chat"
 )
 
@@ -111,5 +112,34 @@ func TestPlain(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("it does not end")
+	}
+}
+
+// A plain chat attaches files, and says what is attached to each message.
+func TestPlain_attach(t *testing.T) {
+	t.Parallel()
+	d, dir := newDesk(t), desktop(t)
+	h := &heard{more: make(chan struct{}, 1)}
+	o := d.options()
+	o.Plain, o.App, o.Out, o.Err = true, "desk", h, h
+	o.In = strings.NewReader(strings.Join([]string{
+		"/attach " + dir + "/none.txt", "/attach '" + dir + "/with a space.md'", "/attach " + dir + "/x.bin", "/attach", "/detach", "/attach " + dir + "/price.txt", "first", "second",
+	}, "\n"))
+	left, err := chat.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := h.until(t, "You said second.")
+	for text, times := range map[string]int{
+		"Error: there is no file": 1, "Attached: with a space.md (8 bytes). It goes with your next message.": 1, "Taken off: x.bin": 1,
+		"Attached: with a space.md (8 bytes)\n": 1, "Attached: price.txt (16 bytes)\n": 1, "You said first.": 1,
+	} {
+		if n := strings.Count(all, text); n != times {
+			t.Errorf("%q was said %d times:\n%s", text, n, all)
+		}
+	}
+	page, err := d.Client.Events(t.Context(), left.Session, 0, client.EventFilter{Types: []string{"turn.started"}})
+	if err != nil || len(page.Events) != 2 || !strings.Contains(string(page.Events[0].Data), "The price is 42.") || strings.Contains(string(page.Events[1].Data), "attachment") {
+		t.Errorf("the turns are %+v, %v", page.Events, err)
 	}
 }

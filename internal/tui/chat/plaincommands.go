@@ -18,6 +18,7 @@ var plainHelp = [][2]string{
 	{"/title TEXT", "name the session"},
 	{"/mode [NAME]", "how much is asked before something is done"},
 	{"/model [NAME]", "the model that answers"},
+	{"/attach PATH", "attach a file to the next message; /detach takes it off again"},
 	{"/stop", "interrupt the turn"},
 	{"/resume", "go on with an interrupted turn"},
 	{"/retry", "ask the last question again"},
@@ -63,6 +64,16 @@ func (p *plain) command(text string) (bool, error) {
 		return true, p.beginIn(draft{app: args})
 	case "title", "mode", "model":
 		return true, p.set(name, args)
+	case "attach":
+		return true, p.attachFile(args)
+	case "detach":
+		if n := len(p.files); n > 0 {
+			p.say("Taken off: %s", oneLine(p.files[n-1].name))
+			p.files = p.files[:n-1]
+		} else {
+			p.say("Nothing is attached.")
+		}
+		return true, nil
 	case "stop", "resume", "retry", "rewind", "undo", "fork", "queue", "unqueue", "details", "repeat", "question", "usage":
 		if !need() {
 			return true, nil

@@ -78,8 +78,10 @@ func (p *plain) event(e parley.Event, queued int) {
 		if !p.person || queued > len(p.conv.queue) || v.Origin != parley.OriginUser || v.Client != "" && v.Client != "api" {
 			p.say("Message: %s", oneLine(v.Message.Text()))
 		}
+		p.sayFiles(filesOf(v.Message))
 	case parley.TurnSteered:
 		p.say("Told to the agent: %s", oneLine(v.Message.Text()))
+		p.sayFiles(filesOf(v.Message))
 	case parley.AgentStarted:
 		if e.Agent.Depth() > 0 && v.Name != parley.MemoryAgent {
 			p.say("%sbegins: %s", who, oneLine(v.Title))
@@ -233,6 +235,12 @@ func (p *plain) end(t *turn) {
 	}
 }
 
+func (p *plain) sayFiles(files []parley.Part) {
+	for _, f := range files {
+		p.say("Attached: %s", partText(f))
+	}
+}
+
 // recall says how the session stands when it is opened: its last turn, and what waits.
 func (p *plain) recall() {
 	t := p.conv.last()
@@ -240,6 +248,7 @@ func (p *plain) recall() {
 		return
 	}
 	p.say("Last message: %s", oneLine(t.message))
+	p.sayFiles(t.files)
 	for _, it := range t.items {
 		switch {
 		case it.kind == kindTool && it.status == parley.ToolIsEnded:

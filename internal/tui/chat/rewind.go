@@ -179,6 +179,9 @@ func (p *rewinding) do(m *model, i int) tea.Cmd {
 			m.say("Done. /undo takes it back.")
 			if r.Turn != "" && r.What.Conversation() && m.ed.empty() {
 				m.ed.set(message)
+				if t := m.conv.turn(r.Turn); t != nil {
+					m.attach(held(id, t.files))
+				}
 			}
 			return nil // the event has the session read again
 		})
@@ -291,9 +294,10 @@ func (m *model) queued() tea.Cmd {
 	take := func(m *model, c choice, edit bool) tea.Cmd {
 		m.panel = nil
 		text := ""
+		var files []*file
 		for _, t := range m.conv.queue {
 			if string(t.id) == c.id {
-				text = t.message
+				text, files = t.message, held(id, t.files)
 			}
 		}
 		return ask(m, func(ctx context.Context, cl *client.Client) (struct{}, error) {
@@ -305,6 +309,7 @@ func (m *model) queued() tea.Cmd {
 			case edit:
 				m.ed.set(strings.TrimPrefix(text+"\n"+m.ed.text, "\n"))
 				m.ed.set(strings.TrimRight(m.ed.text, "\n"))
+				m.attach(files)
 			default:
 				m.say("Taken out of the queue.")
 			}

@@ -233,7 +233,15 @@ func (m *model) status() []string {
 		out = append(out, "")
 	}
 	for _, s := range m.sending {
-		out = append(out, l.faint.of(cut(m.drawing(w).spin()+" sending: "+oneLine(s.text), w)))
+		text := m.drawing(w).spin() + " sending: " + oneLine(s.text)
+		if how := s.up.text(); how != "" {
+			text = fmt.Sprintf("%s uploading %s: %s %s %s", m.drawing(w).spin(), filesText(s.files), how, l.dot, oneLine(s.text))
+			if w >= 60 {
+				out = append(out, between(l.faint.of(cut(text, w-16)), l.faint.of("esc stops it"), w))
+				continue
+			}
+		}
+		out = append(out, l.faint.of(cut(text, w)))
 	}
 	if m.conv != nil {
 		for i, t := range m.conv.queue {
@@ -241,7 +249,11 @@ func (m *model) status() []string {
 				out = append(out, l.faint.of("  … "+count(len(m.conv.queue)-3, "more is queued", "more are queued")))
 				break
 			}
-			out = append(out, l.faint.of(cut("  queued: "+oneLine(t.message), w)))
+			text := "  queued: " + oneLine(t.message)
+			if n := len(t.files); n > 0 {
+				text = "  queued, with " + count(n, "file", "files") + ": " + oneLine(t.message)
+			}
+			out = append(out, l.faint.of(cut(text, w)))
 		}
 		if len(m.conv.queue) > 0 && m.conv.info.Held && !m.running() {
 			out = append(out, l.warn.of(cut("  The queue waits for your next message.", w)))
@@ -255,6 +267,13 @@ func (m *model) status() []string {
 	}
 	if line := m.activity(w); line != "" {
 		out = append(out, line)
+	}
+	if n := len(m.attached); n > 0 && (m.asking == nil || m.asking.aside || !m.asking.armed) {
+		text := filesText(m.attached)
+		if n > 1 && width(text) > w-2 {
+			text = count(n, "file", "files") + ": " + text
+		}
+		out = append(out, l.accent.of("+ ")+l.soft.of(cut(text, w-2)))
 	}
 	return out
 }
@@ -365,6 +384,8 @@ func (m *model) placeholder() string {
 		return "This session has ended. /new begins another one."
 	case m.conv != nil && len(m.conv.open) > 0 && m.asking != nil:
 		return "Write, to decline and say something else"
+	case len(m.attached) > 0:
+		return "Write what you want to know about it"
 	case m.running():
 		return "Write to the agent while it works"
 	case m.suggests() != "":

@@ -3,8 +3,8 @@ package chat
 import (
 	"context"
 	"crypto/rand"
-	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -16,6 +16,9 @@ import (
 func (m *model) submit(busy parley.BusyMode) tea.Cmd {
 	text := strings.TrimSpace(m.ed.value())
 	if text == "" {
+		if len(m.attached) > 0 {
+			m.say("Write what you want to know about it, and it goes with that.")
+		}
 		return nil
 	}
 	if cmd, ok := m.local(text); ok {
@@ -27,72 +30,135 @@ func (m *model) submit(busy parley.BusyMode) tea.Cmd {
 	m.ed.remember(m.ed.value())
 	m.ed.reset()
 	m.menu = nil
-	return m.send(text, busy)
+	files := m.attached
+	m.attached = nil
+	return m.send(&sent{text: text, busy: busy, files: files})
 }
 
-// send delivers a message, and makes the session with the first one.
-func (m *model) send(text string, busy parley.BusyMode) tea.Cmd {
+// send delivers a message when those before it are delivered.
+func (m *model) send(s *sent) tea.Cmd {
 	m.view.end()
 	m.view.focus = nil
-	s := sent{text: text, busy: busy, at: m.now}
-	m.sending = append(m.sending, s)
-	done := func(m *model) {
-		if i := slices.Index(m.sending, s); i >= 0 {
-			m.sending = slices.Delete(m.sending, i, i+1)
-		}
+	if m.sending = append(m.sending, s); len(m.sending) > 1 {
+		return nil
 	}
-	message := parley.Send{Message: text, Busy: busy, Key: rand.Text()}
-	if m.conv == nil && len(m.sending) > 1 {
-		return nil // it is sent when the first message has made the session
+	return m.deliver(s)
+}
+
+// deliver uploads the files of a message and sends it. The first message makes the session.
+func (m *model) deliver(s *sent) tea.Cmd {
+	for _, f := range s.files {
+		s.up.total += f.size
+	}
+	ctx, stop := context.WithCancel(m.ctx)
+	if len(s.files) > 0 {
+		s.stop = stop
+	}
+	message := parley.Send{Message: s.text, Busy: s.busy, Key: rand.Text()}
+	give := func(c *client.Client, id parley.SessionID) (err error) {
+		defer stop()
+		if message.Attachments, err = upload(ctx, c, id, s.files, s.up.sent.Store); err == nil {
+			_, err = c.Deliver(m.ctx, id, message)
+		}
+		return err
 	}
 	if m.conv == nil {
-		d := *m.draft
-		create := d.create()
-		return ask(m, func(ctx context.Context, c *client.Client) (openedSession, error) {
-			info, _, err := c.CreateSession(ctx, create)
-			if err != nil {
-				return openedSession{}, err
-			}
-			if _, err := c.Deliver(ctx, info.ID, message); err != nil {
-				return openedSession{conv: newConversation(info)}, err
-			}
-			return read(ctx, c, info.ID)
-		}, func(m *model, o openedSession, err error) tea.Cmd {
-			done(m)
-			if err != nil {
-				for _, s := range m.sending {
-					text += "\n" + s.text
-				}
-				m.sending = nil
-				m.unsent(text, err)
-				if o.conv != nil && m.draft != nil { // the session is there, and its message is not
-					return m.openWith(o.conv.info.ID, text)
-				}
-				return nil
-			}
-			if m.draft == nil {
-				return nil // another one was opened meanwhile
-			}
-			written, rest := m.ed.text, m.sending
-			cmds := []tea.Cmd{m.show(o)}
-			m.ed.set(written)
-			m.ed.remember(text)
-			for _, s := range rest {
-				cmds = append(cmds, m.send(s.text, s.busy))
-			}
-			return tea.Sequence(cmds...)
-		})
+		return m.makeWith(s, give)
 	}
 	id := m.conv.info.ID
-	return ask(m, func(ctx context.Context, c *client.Client) (parley.TurnInfo, error) {
-		return c.Deliver(ctx, id, message)
-	}, func(m *model, _ parley.TurnInfo, err error) tea.Cmd {
-		done(m)
-		if err != nil {
-			m.unsent(text, err)
+	return ask(m, func(_ context.Context, c *client.Client) (struct{}, error) {
+		return struct{}{}, give(c, id)
+	}, func(m *model, _ struct{}, err error) tea.Cmd {
+		switch next, here := m.delivered(s); {
+		case err == nil:
+			m.sayUnread(s)
+			return next
+		case here:
+			m.unsent(s.text, s.files, err)
+			return next
+		default:
+			m.fail(err)
 		}
 		return nil
 	})
+}
+
+// makeWith makes a session with its first message.
+func (m *model) makeWith(s *sent, give func(*client.Client, parley.SessionID) error) tea.Cmd {
+	d := *m.draft
+	create := d.create()
+	return ask(m, func(ctx context.Context, c *client.Client) (openedSession, error) {
+		info, _, err := c.CreateSession(ctx, create)
+		if err != nil {
+			return openedSession{}, err
+		}
+		if err := give(c, info.ID); err != nil {
+			o, e := read(ctx, c, info.ID)
+			if e != nil {
+				o = openedSession{}
+			}
+			return o, err // the session is there, and its message is not
+		}
+		return read(ctx, c, info.ID)
+	}, func(m *model, o openedSession, err error) tea.Cmd {
+		rest, text, files := m.sending, s.text, s.files
+		m.sending = nil
+		if err != nil {
+			for _, s := range rest[min(len(rest), 1):] {
+				text += "\n" + s.text
+				files = append(files, s.files...)
+			}
+			if o.conv == nil || m.draft == nil {
+				m.unsent(text, files, err)
+				return nil
+			}
+			written, attached := m.ed.text, m.attached
+			cmd := m.show(o)
+			m.attached = attached
+			m.unsent(strings.TrimRight(text+"\n"+written, "\n"), files, err)
+			return cmd
+		}
+		if m.draft == nil {
+			return nil // another one was opened meanwhile
+		}
+		written, attached := m.ed.text, m.attached
+		cmds := []tea.Cmd{m.show(o)}
+		m.ed.set(written)
+		m.ed.remember(text)
+		m.attached = attached
+		m.sayUnread(s)
+		for _, s := range rest[min(len(rest), 1):] {
+			cmds = append(cmds, m.send(s))
+		}
+		return tea.Sequence(cmds...)
+	})
+}
+
+// delivered takes the first message off those that are sent, and sends the next. here is false when
+// another session was opened meanwhile.
+func (m *model) delivered(s *sent) (next tea.Cmd, here bool) {
+	if len(m.sending) == 0 || m.sending[0] != s {
+		return nil, false
+	}
+	if m.sending = m.sending[1:]; len(m.sending) > 0 {
+		return m.deliver(m.sending[0]), true
+	}
+	return nil, true
+}
+
+func (m *model) sayUnread(s *sent) {
+	if text := unread(s.files); text != "" {
+		m.message, m.bad, m.until = text, true, time.Time{}
+	}
+}
+
+// stopUpload stops the upload of the message that is sent, and reports whether there was one.
+func (m *model) stopUpload() bool {
+	if len(m.sending) == 0 || m.sending[0].stop == nil {
+		return false
+	}
+	m.sending[0].stop()
+	return true
 }
 
 // maxQueued is how many turns may be open in a session that is made here.
@@ -106,27 +172,12 @@ func (d draft) create() parley.CreateSession {
 }
 
 // unsent gives back a message that the server did not take.
-func (m *model) unsent(text string, err error) {
+func (m *model) unsent(text string, files []*file, err error) {
 	m.fail(err)
 	if m.ed.empty() {
 		m.ed.set(text)
 	}
-}
-
-// openWith opens a session, and keeps what was written.
-func (m *model) openWith(id parley.SessionID, text string) tea.Cmd {
-	message := m.message
-	return ask(m, func(ctx context.Context, c *client.Client) (openedSession, error) { return read(ctx, c, id) },
-		func(m *model, s openedSession, err error) tea.Cmd {
-			if err != nil {
-				m.fail(err)
-				return nil
-			}
-			cmd := m.show(s)
-			m.ed.set(text)
-			m.message, m.bad = message, true
-			return cmd
-		})
+	m.attached = append(files, m.attached...)
 }
 
 // stop interrupts the open turn.
@@ -169,6 +220,7 @@ func (m *model) unqueue() tea.Cmd {
 		} else {
 			m.ed.set(t.message + "\n" + m.ed.text)
 		}
+		m.attach(held(id, t.files))
 		return nil
 	})
 }

@@ -211,7 +211,7 @@ func (m *model) newSession(d draft) tea.Cmd {
 	m.unfollow()
 	m.conv, m.panel, m.asking, m.commands, m.files = nil, nil, nil, nil, nil
 	m.draft, m.app = &d, app
-	m.sending = nil
+	m.sending, m.attached = nil, nil
 	m.ed.reset()
 	m.ed.history = nil
 	m.view.reset()

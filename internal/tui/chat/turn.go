@@ -32,7 +32,7 @@ func (t *turn) apply(e parley.Event, p parley.Payload) {
 	case parley.ToolRequested, parley.ToolStarted, parley.ToolEnded, parley.FilesSaved, parley.ArtifactStored:
 		t.tool(e, p)
 	case parley.TurnSteered:
-		t.add(&item{kind: kindMessage, at: e.Time, text: p.Message.Text(), label: "told while it ran"})
+		t.add(&item{kind: kindMessage, at: e.Time, text: p.Message.Text(), label: "told while it ran", attached: filesOf(p.Message)})
 	case parley.TurnStopRequested:
 		t.stopping = true
 	case parley.TurnInterrupted:
