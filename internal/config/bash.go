@@ -14,10 +14,10 @@ import (
 type bashFile struct {
 	Network    []int             `yaml:"network"`    // TCP ports to which commands may connect, on any machine; 53 is added for names; default: none
 	Read       []string          `yaml:"read"`       // files and folders that commands may read and run, besides the system's programs; default: none
-	Env        map[string]string `yaml:"env,ref"`    // variables that commands get; default: none
+	Env        map[string]string `yaml:"env,ref"`    // variables that commands get, but not those that only look; default: none
 	Memory     Size              `yaml:"memory"`     // of a command and what it starts; default 2GiB
 	Processes  int               `yaml:"processes"`  // processes and threads of a command; default 256
-	Disk       Size              `yaml:"disk"`       // that a command may write; default 4GiB
+	Disk       Size              `yaml:"disk"`       // what a workspace and a session's /tmp may hold; default 8GiB
 	AtOnce     int               `yaml:"at_once"`    // commands that run at once, not counting those in the background; default 4
 	Background parley.Duration   `yaml:"background"` // how long a command may run; default 1h
 }

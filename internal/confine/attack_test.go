@@ -58,7 +58,6 @@ func dial(network, addr string) error {
 	c, err := net.DialTimeout(network, addr, 2*time.Second)
 	if err == nil {
 		_, err = c.Write([]byte("hello"))
-		time.Sleep(50 * time.Millisecond)
 	}
 	return err
 }
@@ -224,7 +223,88 @@ var attacks = map[string]func(){
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}
-		time.Sleep(time.Minute)
+		_ = unix.Pause()
 		runtime.KeepAlive(b)
+	},
+	"files": func() {
+		for range 4000 {
+			_, _ = unix.Dup(1)
+		}
+		_ = unix.Pause()
+	},
+	"prlimit": func() { // of the helper, by the numbers that it and its threads have
+		for pid := 1; pid < 30; pid++ {
+			if pid != os.Getpid() {
+				for _, what := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_CPU} {
+					lim := unix.Rlimit{Cur: 3, Max: 3}
+					out(unix.Prlimit(pid, what, &lim, nil), fmt.Sprint("limits of ", pid))
+				}
+			}
+		}
+	},
+	"priority": func() {
+		for pid := 1; pid < 30; pid++ {
+			out(unix.Setpriority(unix.PRIO_PROCESS, pid, 19), fmt.Sprint("priority of ", pid))
+			out(call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 3<<13), fmt.Sprint("I/O of ", pid))
+		}
+		out(unix.Setpriority(unix.PRIO_USER, 0, 19), "priority of the user")
+		out(call(unix.SYS_IOPRIO_SET, 3, uintptr(os.Getuid()), 3<<13), "I/O of the user")
+	},
+	"scheduler": func() {
+		for pid := 1; pid < 30; pid++ {
+			var param [1]int32
+			out(call(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), unix.SCHED_IDLE, uintptr(unsafe.Pointer(&param))), fmt.Sprint("scheduler of ", pid))
+			out(unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0), fmt.Sprint("attributes of ", pid))
+			set := unix.CPUSet{}
+			set.Set(0)
+			out(unix.SchedSetaffinity(pid, &set), fmt.Sprint("processors of ", pid))
+		}
+	},
+	"shared": func() { // memory that stays when it is no longer mapped
+		_, err := unix.Mmap(-1, 0, 60<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+		out(err, "shared memory")
+		if b, err := unix.Mmap(-1, 0, 60<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+			fmt.Println("ESCAPED no memory at all", len(b), err)
+		}
+	},
+	"memfd": func() {
+		_, err := unix.MemfdCreate("x", 0)
+		out(err, "memfd")
+		_, err = unix.MemfdSecret(0)
+		out(err, "secret memory")
+	},
+	"zero": func() {
+		f, err := os.Open("/dev/zero")
+		if err != nil {
+			fmt.Println("ESCAPED without zeros", err)
+			return
+		}
+		b := make([]byte, 4096)
+		if n, err := f.Read(b); n != len(b) || strings.Trim(string(b), "\x00") != "" {
+			fmt.Println("ESCAPED with other zeros", n, err)
+		}
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			fmt.Println("ESCAPED a device to map", err)
+		}
+		_, err = os.OpenFile("/dev/zero", os.O_RDWR, 0)
+		out(err, "write zeros")
+	},
+	"sysv": func() {
+		_, err := unix.SysvShmGet(unix.IPC_PRIVATE, 1<<30, unix.IPC_CREAT|0o600)
+		out(err, "memory of System V")
+		_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o4000|0o600)
+		out(err, "huge pages of System V")
+		for i := range 1000 {
+			if call(unix.SYS_MSGGET, unix.IPC_PRIVATE, unix.IPC_CREAT|0o600) != nil {
+				break
+			} else if i == 999 {
+				fmt.Println("ESCAPED queues of System V")
+			}
+		}
+		out(call(unix.SYS_SEMGET, unix.IPC_PRIVATE, 30000, unix.IPC_CREAT|0o600), "semaphores of System V")
+	},
+	"hugepages": func() {
+		_, err := unix.Mmap(-1, 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_HUGETLB)
+		out(err, "huge pages")
 	},
 }

@@ -15,12 +15,16 @@
 // whatever session, process group or environment it runs. Package proc ends the helper when this
 // process ends.
 //
-// Some files of a workspace decide what agents are told, or what git runs. Those that are
-// there cannot be changed. If a command makes another one, it is renamed and the command is ended.
-// See [Job.Guarded].
+// Some files of a workspace decide what agents are told, see [Job.Guarded], or what git runs. Those that are
+// there cannot be changed. If a command makes another one, it is renamed and the command is ended. A
+// repository that a command makes may stay if its settings are harmless and it has no hooks. The last look
+// at the workspace is after the last process has ended, whatever ended it; [Job.Result] takes it if the
+// helper was killed. When this process is killed with the helper, there is none.
 //
-// What is not limited: the time that a command takes (its caller ends it), and what commands of the
-// same workspace do to one another's files.
+// Where something cannot be looked at or counted, the command is ended.
+//
+// What is not limited: the time that a command takes (its caller ends it), what commands of the
+// same workspace do to one another's files, and memory of the kernel, except by the number of open files.
 //
 // Any program with this package can be the helper, a test, too: its init function sees that it was started as
 // one, and main is not reached.
@@ -28,10 +32,12 @@ package confine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley/internal/proc"
 )
@@ -75,16 +81,26 @@ type Folder struct {
 type Limits struct {
 	Memory    int64 `json:"memory"`    // bytes
 	Processes int   `json:"processes"` // counting threads
-	Disk      int64 `json:"disk"`      // bytes that it may write to disk; also the largest file
+	// Disk is how many bytes the workspace and the temporary folder may hold, together with files that
+	// have no name any more; also the largest file. If they hold more at the start, the command can only
+	// read and remove.
+	Disk int64 `json:"disk"`
 }
+
+// Grace is how long a command may take to end when it is told to.
+const Grace = 2 * time.Second
+
+// looking is how long the last look at the folders may take.
+const looking = 20 * time.Second
 
 // End is how a command ended.
 type End struct {
 	Code   int    `json:"code"`             // its exit code; 128 and the signal's number if a signal ended it
 	Limit  Limit  `json:"limit,omitempty"`  // what it went beyond; empty: nothing
-	Name   string `json:"name,omitempty"`   // for LimitGuarded: the name that something had
+	Name   string `json:"name,omitempty"`   // for LimitGuarded: the name that something had; for LimitWatch: why
 	Moved  string `json:"moved,omitempty"`  // for LimitGuarded: the name that it has now; empty: it is gone
 	Failed string `json:"failed,omitempty"` // why the command was not started; empty: it was
+	Full   bool   `json:"full,omitempty"`   // it could only read and remove, see Limits.Disk
 }
 
 // Limit says why a command was ended.
@@ -95,7 +111,9 @@ const (
 	LimitMemory    Limit = "memory"
 	LimitProcesses Limit = "processes"
 	LimitDisk      Limit = "disk"
+	LimitFiles     Limit = "files"
 	LimitGuarded   Limit = "guarded"
+	LimitWatch     Limit = "watch" // nobody knows what it uses or has made
 )
 
 // argument is the first argument of the helper.
@@ -109,7 +127,7 @@ func init() {
 }
 
 // Spec returns how package proc starts the job. The caller sets Stdout, which gets what the command
-// writes, and Stderr, which gets what [ParseEnd] reads.
+// writes, and Stderr, which gets what [Job.Result] reads.
 func (j Job) Spec() (proc.Spec, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -121,21 +139,58 @@ func (j Job) Spec() (proc.Spec, error) {
 	}
 	return proc.Spec{
 		Args: []string{self, argument}, Dir: "/", Env: []string{"GOMAXPROCS=2", "PATH=/usr/bin:/bin"},
-		Stdin: strings.NewReader(string(in)), Attr: namespaces(j.Ports == nil),
+		Stdin: strings.NewReader(string(in)), Attr: namespaces(j.Ports == nil), Grace: Grace + looking,
 	}, nil
 }
 
-// ParseEnd reads how the command ended from what the helper wrote to its standard error.
-func ParseEnd(said string) (End, error) {
-	line := said
-	if i := strings.LastIndexByte(strings.TrimRight(said, "\n"), '\n'); i >= 0 {
-		line = said[i+1:]
+// Result reads how the command ended from what the helper wrote to its standard error. If the helper was
+// killed before it could say so, the workspace is looked at here.
+func (j Job) Result(said string) (End, error) {
+	var start *Start
+	for text := range strings.Lines(said) {
+		var l line
+		if json.Unmarshal([]byte(text), &l) != nil {
+			continue
+		}
+		if l.End != nil {
+			return *l.End, nil
+		}
+		if l.Start != nil {
+			start = l.Start
+		}
 	}
-	var e End
-	if err := json.Unmarshal([]byte(line), &e); err != nil {
-		return End{}, fmt.Errorf("the sandbox ended without a result: %q", said)
+	err := fmt.Errorf("the sandbox ended without a result: %.1000q", said)
+	if start == nil || j.Workspace.ReadOnly {
+		return End{Code: -1}, err
 	}
-	return e, nil
+	name, moved, lost := j.settle(*start)
+	if lost != nil {
+		return End{Code: -1}, errors.Join(err, lost)
+	}
+	if name != "" {
+		return End{Code: 137, Limit: LimitGuarded, Name: name, Moved: moved}, nil
+	}
+	return End{Code: -1}, err
+}
+
+// line is what the helper says on a line.
+type line struct {
+	Start *Start `json:"start,omitempty"`
+	End   *End   `json:"end,omitempty"`
+}
+
+// Start is what a workspace had when a command began, which cannot change that.
+type Start struct {
+	Kept  []Kept   `json:"kept,omitempty"`
+	Named []string `json:"named,omitempty"` // paths that git's settings or links name: nothing else may be there
+	Full  bool     `json:"full,omitempty"`  // see End
+}
+
+// Kept is a file or folder by its identity.
+type Kept struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Born   int64  `json:"born"` // nanoseconds; 0: the file system does not say
 }
 
 // folders and files of the system that a command may read and run, where they exist.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/proc"
 )
@@ -80,24 +82,49 @@ func (b *box) run(script string) (string, confine.End) {
 
 func (b *box) do(ctx context.Context, j confine.Job) (string, confine.End) {
 	b.t.Helper()
+	out, e, err := b.begin(ctx, j)()
+	if err != nil {
+		b.t.Fatal(err, out)
+	}
+	return out, e
+}
+
+// begin starts a command, and returns what waits for it.
+func (b *box) begin(ctx context.Context, j confine.Job) func() (string, confine.End, error) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	spec, err := j.Spec()
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var out, said bytes.Buffer
-	spec.Stdout, spec.Stderr, spec.Grace = &out, &said, time.Second
+	spec.Stdout, spec.Stderr = &out, &said
 	p, err := proc.Start(ctx, spec)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	_ = p.Wait()
-	e, err := confine.ParseEnd(said.String())
-	if err != nil {
-		b.t.Fatal(err, out.String())
+	return func() (string, confine.End, error) {
+		defer cancel()
+		_ = p.Wait()
+		e, err := j.Result(said.String())
+		return out.String(), e, err
 	}
-	return out.String(), e
+}
+
+// pipe makes a pipe with a name in the temporary folder, and returns what waits until somebody writes a line
+// to it.
+func (b *box) pipe(name string) func() {
+	b.t.Helper()
+	path := filepath.Join(b.job.Temporary, name)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() {
+		b.t.Helper()
+		if _, err := os.ReadFile(path); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 // TestCommand: a command works in its workspace and its temporary folder, with the programs of the
@@ -114,6 +141,13 @@ func TestCommand(t *testing.T) {
 	}
 	if out, e := b.run(`git init -q . && git config user.email a@b.c && git config user.name a; git add -A && git commit -qm one && git log --oneline | wc -l`); strings.TrimSpace(out) != "1" || e.Code != 0 {
 		t.Errorf("git: %q, %+v", out, e)
+	}
+	// A repository that a command makes is as good as any, unless it has programs.
+	if out, e := b.run(`git init -q own && cd own && git config user.email a@b.c && git config user.name a; echo x > x; git add x && git commit -qm one && git branch two && cd .. && git clone -q own copy && git -C copy worktree add -q ../tree && git -C tree log --oneline | wc -l`); strings.TrimSpace(out) != "1" || e != (confine.End{}) {
+		t.Errorf("a repository of its own: %q, %+v", out, e)
+	}
+	if out, e := b.run(`cd tree && git commit -q --allow-empty -m two --author 'a <a@b.c>' && git log --oneline | wc -l; git config user.name b && echo changed`); strings.Contains(out, "changed") || e.Limit != "" {
+		t.Errorf("its settings by the next command: %q, %+v", out, e)
 	}
 	if out, e := b.run(`kill -KILL $$`); e.Code != 137 {
 		t.Errorf("a signal: %q, %+v", out, e)

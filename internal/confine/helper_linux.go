@@ -27,7 +27,7 @@ func namespaces(network bool) *syscall.SysProcAttr {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
 		// A user who is not root would lose them when the helper is executed.
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER},
 	}
 	if network {
 		a.Cloneflags |= syscall.CLONE_NEWNET
@@ -41,8 +41,7 @@ func helper() {
 	if err != nil {
 		e = End{Code: -1, Failed: err.Error()}
 	}
-	text, _ := json.Marshal(e)
-	_, _ = os.Stderr.Write(append(text, '\n'))
+	say(line{End: &e})
 	os.Exit(0) // the kernel ends all processes of the namespace
 }
 
@@ -58,9 +57,11 @@ func run() (End, error) {
 	if os.Getpid() != 1 {
 		return End{}, errors.New("the helper is not in a namespace of its own")
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
-	if err := leave(j); err != nil {
+	// No signal that the command may send ends the helper.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals)
+	begin, found, err := leave(j)
+	if err != nil {
 		return End{}, err
 	}
 	if j.Ports == nil {
@@ -76,55 +77,89 @@ func run() (End, error) {
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return End{}, fmt.Errorf("close inherited files: %w", err)
 	}
-	w, err := newWatch(j)
+	if begin.Full, err = full(j, found); err != nil {
+		return End{}, err
+	}
+	w, err := newWatch(j, begin, found)
 	if err != nil {
 		return End{}, err
 	}
-	pid, err := start(j)
+	say(line{Start: &begin})
+	pid, err := start(j, begin.Full, limitSysV(j.Limits))
 	if err != nil {
 		return End{}, err
 	}
+	return w.wait(pid, signals), nil
+}
+
+// full reports whether the folders of the command hold more than they may before it begins.
+func full(j Job, found *survey) (bool, error) {
+	tmp, err := look(Temporary)
+	if err != nil {
+		return false, err
+	}
+	n := tmp.bytes
+	if found != nil {
+		n += found.bytes
+	}
+	return n > j.Limits.Disk, nil
+}
+
+func say(l line) {
+	text, _ := json.Marshal(l)
+	_, _ = os.Stderr.Write(append(text, '\n'))
+}
+
+// wait waits for the command's end, and ends it when it goes beyond a limit.
+func (w *watch) wait(pid int, signals <-chan os.Signal) End {
 	ended := make(chan int, 1)
-	go reap(pid, ended)
+	go w.reap(pid, ended)
 	tick := time.NewTicker(watchEvery)
+	var late <-chan time.Time
 	for {
 		select {
 		case code := <-ended:
-			return w.last(code), nil
-		case <-stop:
-			_ = unix.Kill(-1, unix.SIGTERM) // all but this process
-		case name := <-w.made:
-			return w.refuse(name), nil
+			return w.last(End{Code: code})
+		case e := <-w.ends:
+			return w.last(e)
+		case s := <-signals:
+			if s == syscall.SIGTERM && late == nil {
+				_ = unix.Kill(-1, unix.SIGTERM) // all but this process
+				late = time.After(Grace)
+			}
+		case <-late:
+			return w.last(End{Code: 128 + int(unix.SIGKILL)})
 		case <-tick.C:
-			if over := w.over(); over != "" {
-				return End{Code: 128 + int(unix.SIGKILL), Limit: over}, nil
+			over, err := w.over()
+			if err != nil {
+				w.fail(err)
+			} else if over != "" {
+				w.end(End{Limit: over})
 			}
 		}
 	}
 }
 
 // reap waits for all processes of the namespace, and tells how the command ended.
-func reap(command int, ended chan<- int) {
+func (w *watch) reap(command int, ended chan<- int) {
+	defer close(w.gone)
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			ended <- -1
+		case err != nil: // there is nobody left
 			return
 		case pid == command && status.Exited():
 			ended <- status.ExitStatus()
-			return
 		case pid == command && status.Signaled():
 			ended <- 128 + int(status.Signal())
-			return
 		}
 	}
 }
 
 // start starts the command in a thread without privileges, and returns its process.
-func start(j Job) (int, error) {
+func start(j Job, full, sysv bool) (int, error) {
 	null, err := os.OpenFile("/dev/null", os.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
@@ -138,7 +173,7 @@ func start(j Job) (int, error) {
 	go func() {
 		// The thread ends with this goroutine, because it is not unlocked.
 		runtime.LockOSThread()
-		if err := confineThread(j); err != nil {
+		if err := confineThread(j, full, sysv); err != nil {
 			result <- started{0, err}
 			return
 		}
@@ -155,7 +190,7 @@ func start(j Job) (int, error) {
 }
 
 // confineThread gives up what the calling thread may do. What it starts inherits that.
-func confineThread(j Job) error {
+func confineThread(j Job, full, sysv bool) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
@@ -167,7 +202,7 @@ func confineThread(j Job) error {
 			return fmt.Errorf("drop capability %d: %w", c, err)
 		}
 	}
-	if err := restrict(j); err != nil {
+	if err := restrict(j, full); err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -175,7 +210,7 @@ func confineThread(j Job) error {
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
-	if err := filterCalls(j.Ports != nil); err != nil {
+	if err := filterCalls(j.Ports != nil, sysv); err != nil {
 		return fmt.Errorf("seccomp: %w", err)
 	}
 	return nil
@@ -196,10 +231,12 @@ func loopback() error {
 	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req)
 }
 
-// leave makes the command's file system and leaves the one of the host.
-func leave(j Job) error {
+// leave makes the command's file system and leaves the one of the host. It returns what was in the
+// workspace, unless that is only read.
+func leave(j Job) (Start, *survey, error) {
+	var begin Start
 	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts of its own: %w", err)
+		return begin, nil, fmt.Errorf("mounts of its own: %w", err)
 	}
 	m := mounter{root: j.Root}
 	m.do(unix.Mount("sandbox", j.Root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"))
@@ -210,9 +247,10 @@ func leave(j Job) error {
 		m.show(path)
 	}
 	m.do(os.Symlink(Temporary, j.Root+"/var/tmp"))
-	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
+	for _, name := range []string{"null", "full", "random", "urandom"} {
 		m.device("/dev/" + name)
 	}
+	m.zeros("/dev/zero")
 	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		m.do(os.Symlink(to, j.Root+"/dev/"+name))
 	}
@@ -220,23 +258,27 @@ func leave(j Job) error {
 	m.do(unix.Mount("proc", j.Root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	m.bind(j.Temporary, Temporary, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	m.workspace(j)
+	var found *survey
+	if !j.Workspace.ReadOnly {
+		begin, found = m.protect(j)
+	}
 	if m.err != nil {
-		return m.err
+		return begin, nil, m.err
 	}
 	if err := unix.Chdir(j.Root); err != nil {
-		return err
+		return begin, nil, err
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
-		return fmt.Errorf("change the root: %w", err)
+		return begin, nil, fmt.Errorf("change the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("leave the old root: %w", err)
+		return begin, nil, fmt.Errorf("leave the old root: %w", err)
 	}
 	if err := unix.Chdir("/"); err != nil {
-		return err
+		return begin, nil, err
 	}
 	// Not recursive: what is mounted on it stays as it is.
-	return unix.MountSetattr(-1, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+	return begin, found, unix.MountSetattr(-1, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
 // mounter makes a file system below root. It does nothing more after an error.
@@ -316,7 +358,16 @@ func (m *mounter) device(path string) {
 	m.bind(path, path, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// workspace shows the workspace, with what in it cannot be changed.
+// zeros makes a file that reads as zeros. The device could be mapped as memory that no process has to
+// itself, see [filter.memory]; this one ends with the space of the root.
+func (m *mounter) zeros(path string) {
+	m.point(path, false)
+	if m.err == nil {
+		m.do(os.Truncate(m.root+path, math.MaxInt64))
+	}
+}
+
+// workspace shows the workspace.
 func (m *mounter) workspace(j Job) {
 	attrs := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if j.Workspace.ReadOnly {
@@ -335,39 +386,4 @@ func (m *mounter) workspace(j Job) {
 		m.do(errors.New("the workspace was replaced"))
 		return
 	}
-	if j.Workspace.ReadOnly {
-		return
-	}
-	for _, name := range j.Guarded {
-		m.fixed(name)
-	}
-	git := filepath.Join(Workspace, ".git")
-	info, err := os.Lstat(m.root + git)
-	switch {
-	case err != nil:
-	case info.Mode().IsRegular():
-		m.fixed(".git")
-	case info.IsDir():
-		// What is mounted on cannot be renamed, so no other folder takes its place.
-		m.bind(m.root+git, git, 0)
-		if m.err == nil {
-			_ = os.Mkdir(m.root+git+"/hooks", 0o755)
-		}
-		for _, name := range []string{".git/hooks", ".git/config", ".git/config.worktree"} {
-			m.fixed(name)
-		}
-	}
-}
-
-// fixed makes something in the workspace that is there unchangeable.
-func (m *mounter) fixed(name string) {
-	path := filepath.Join(Workspace, name)
-	info, err := os.Lstat(m.root + path)
-	if err != nil || m.err != nil {
-		return
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return // files below the workspace are reached by no link
-	}
-	m.bind(m.root+path, path, unix.MOUNT_ATTR_RDONLY)
 }

@@ -33,8 +33,9 @@ const (
 )
 
 // restrict applies Landlock's rules to the calling thread. The library go-landlock would apply them
-// to all threads, and the helper has to stay outside so that the command cannot reach it.
-func restrict(j Job) error {
+// to all threads, and the helper has to stay outside so that the command cannot reach it. A command
+// whose folders are full may only read and remove.
+func restrict(j Job, full bool) error {
 	version := landlockVersion()
 	if version < oldest {
 		return fmt.Errorf("the kernel has version %d, and %d is needed", version, oldest)
@@ -61,6 +62,11 @@ func restrict(j Job) error {
 	paths := map[string]uint64{"/": llRead, "/dev": llRead | llWrite, "/dev/shm": llRead | llWrite | llMake, Temporary: llRead | llWrite | llMake}
 	if !j.Workspace.ReadOnly {
 		paths[Workspace] = llRead | llWrite | llMake
+	}
+	if full {
+		for _, path := range []string{Temporary, Workspace} {
+			paths[path] &= llRead | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
+		}
 	}
 	for path, access := range paths {
 		if err := allowPath(rules, path, access); err != nil {

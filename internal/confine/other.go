@@ -23,3 +23,5 @@ func helper() { os.Exit(1) }
 func CanFence() bool { return false }
 
 func (Fence) become([]string) error { return errors.New("only Linux for amd64 and arm64 has fences") }
+
+func (Job) settle(Start) (name, moved string, err error) { return "", "", errors.ErrUnsupported }

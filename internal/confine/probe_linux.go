@@ -57,7 +57,7 @@ func Probe(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("no namespaces can be made: %w (in a container, allow unshare and mount: its seccomp and AppArmor profiles forbid them by default)", err)
 	}
 	err = p.Wait()
-	e, perr := ParseEnd(said.String())
+	e, perr := j.Result(said.String())
 	switch {
 	case perr != nil && err != nil:
 		return "", fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))

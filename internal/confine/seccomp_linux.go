@@ -4,7 +4,9 @@ package confine
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +22,29 @@ var denied = []uint32{
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
 	unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
+	unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES, unix.SYS_KCMP,
 	unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
+}
+
+// absent are calls that this kernel seems not to have. Programs that know them do without.
+var absent = map[uint32]unix.Errno{
+	unix.SYS_CLONE3:       unix.ENOSYS, // its flags are in memory; libc uses clone then
+	unix.SYS_MEMFD_CREATE: unix.ENOSYS, // its pages are memory of no process, so nobody counts them
+	unix.SYS_MEMFD_SECRET: unix.ENOSYS,
+	unix.SYS_FALLOCATE:    unix.EOPNOTSUPP, // takes disk space that is not counted as written; libc writes then
+}
+
+// aboutSelf are calls that change a process. The number is the argument that names it: 0 is
+// the caller. The helper is a process with the same user, so its limits could be lowered otherwise.
+var aboutSelf = map[uint32]uint32{
+	unix.SYS_PRLIMIT64: 0, unix.SYS_SCHED_SETSCHEDULER: 0, unix.SYS_SCHED_SETPARAM: 0, unix.SYS_SCHED_SETATTR: 0, unix.SYS_SCHED_SETAFFINITY: 0,
+	unix.SYS_SETPRIORITY: 1, unix.SYS_IOPRIO_SET: 1,
+}
+
+// kinds are what these calls may be about: a process or its group, but not all processes of a user.
+var kinds = map[uint32][]uint32{
+	unix.SYS_SETPRIORITY: {unix.PRIO_PROCESS, unix.PRIO_PGRP},
+	unix.SYS_IOPRIO_SET:  {1, 2},
 }
 
 // newNamespaces are the flags of clone that make namespaces.
@@ -71,8 +95,9 @@ func (f *filter) with(action, bits uint32) {
 	f.ret(action)
 }
 
-// filterOf returns the filter for commands with or without a network.
-func filterOf(network bool) filter {
+// filterOf returns the filter for commands with or without a network, and with or without memory
+// and queues of System V.
+func filterOf(network, sysv bool) filter {
 	arch := uint32(unix.AUDIT_ARCH_X86_64)
 	if runtime.GOARCH == "arm64" {
 		arch = unix.AUDIT_ARCH_AARCH64
@@ -88,7 +113,20 @@ func filterOf(network bool) filter {
 	for _, number := range denied {
 		f.call(number, func(f *filter) { f.ret(refuse(unix.EPERM)) })
 	}
-	f.call(unix.SYS_CLONE3, func(f *filter) { f.ret(refuse(unix.ENOSYS)) }) // its flags are in memory; libc uses clone then
+	for _, number := range slices.Sorted(maps.Keys(absent)) {
+		f.call(number, func(f *filter) { f.ret(refuse(absent[number])) })
+	}
+	for _, number := range slices.Sorted(maps.Keys(aboutSelf)) {
+		f.call(number, func(f *filter) {
+			if k := kinds[number]; k != nil {
+				f.arg(0)
+				f.unless(refuse(unix.EPERM), k...)
+			}
+			f.arg(aboutSelf[number])
+			f.unless(refuse(unix.EPERM), 0)
+		})
+	}
+	f.memory(sysv)
 	f.call(unix.SYS_CLONE, func(f *filter) {
 		f.arg(0)
 		f.with(refuse(unix.EPERM), newNamespaces)
@@ -105,6 +143,25 @@ func filterOf(network bool) filter {
 	return f
 }
 
+// memory refuses memory that no process has to itself: the kernel does not say whose it is, and
+// it stays when it is no longer mapped.
+func (f *filter) memory(sysv bool) {
+	f.call(unix.SYS_MMAP, func(f *filter) {
+		f.arg(3)
+		f.with(refuse(unix.EPERM), unix.MAP_HUGETLB)
+		f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, unix.MAP_TYPE|unix.MAP_ANONYMOUS)
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 1, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+		f.ret(refuse(unix.EPERM))
+	})
+	if !sysv {
+		for _, number := range []uint32{unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET} {
+			f.call(number, func(f *filter) { f.ret(refuse(unix.ENOSYS)) })
+		}
+		return
+	}
+	f.call(unix.SYS_SHMGET, func(f *filter) { f.arg(2); f.with(refuse(unix.EPERM), 0o4000) }) // SHM_HUGETLB
+}
+
 // sockets limits the kinds of sockets. Without a network they are in a namespace of their own;
 // kinds that have no namespaces are refused. With a network there are only TCP and its name lookups,
 // which Landlock limits to ports.
@@ -113,7 +170,7 @@ func (f *filter) sockets(network bool) {
 	if network {
 		families = families[1:]
 	}
-	kinds := []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}
+	types := []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}
 	f.call(unix.SYS_SOCKET, func(f *filter) {
 		f.arg(0)
 		f.unless(refuse(unix.EAFNOSUPPORT), families...)
@@ -140,7 +197,7 @@ func (f *filter) sockets(network bool) {
 		f.unless(refuse(unix.EAFNOSUPPORT), unix.AF_UNIX)
 		f.arg(1)
 		f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, 0, 0, 0xf)
-		f.unless(refuse(unix.ESOCKTNOSUPPORT), kinds...)
+		f.unless(refuse(unix.ESOCKTNOSUPPORT), types...)
 	})
 	if network { // TCP fast open connects without asking Landlock
 		f.call(unix.SYS_SENDTO, func(f *filter) { f.arg(3); f.with(refuse(unix.EPERM), unix.MSG_FASTOPEN) })
@@ -150,8 +207,8 @@ func (f *filter) sockets(network bool) {
 }
 
 // filterCalls applies the filter to the calling thread.
-func filterCalls(network bool) error {
-	f := filterOf(network)
+func filterCalls(network, sysv bool) error {
+	f := filterOf(network, sysv)
 	p := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&p))); errno != 0 {
 		return fmt.Errorf("set the filter: %w", errno)

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
+	"path"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -19,204 +17,265 @@ import (
 	"github.com/parley-server/parley/internal/files"
 )
 
-// watchEvery is how often memory and processes are counted. A few thousand processes can be started in
-// that time; the namespace then ends as a whole.
-const watchEvery = 50 * time.Millisecond
+const (
+	// watchEvery is how often memory and processes are counted. A few thousand processes can be started in
+	// that time; the namespace then ends as a whole.
+	watchEvery = 50 * time.Millisecond
+	// diskEvery is how often it is asked how much was written.
+	diskEvery = 200 * time.Millisecond
+	// lookEvery is how often all folders are looked at, and lookShare the largest part of the time that this takes.
+	lookEvery = 2 * time.Second
+	lookShare = 20
+	// rewritten is how many times the disk space a command may write, counting what it overwrites
+	// and removes: space that no name shows is limited by that.
+	rewritten = 4
+	// maxEnding is how long the processes may take to end when they are killed.
+	maxEnding = 10 * time.Second
+)
 
-// files of a process: more than builds need, and little memory of the kernel.
-const maxOpen = 4096
-
-// limit sets the limits that the kernel applies to each process.
-func limit(l Limits) error {
-	set := func(what int, n uint64) error {
-		return syscall.Setrlimit(what, &syscall.Rlimit{Cur: n, Max: n})
-	}
-	// Since Linux 5.14 the processes of a namespace are counted by themselves, but not those of root.
-	// Since 6.14 there is a limit for a namespace that counts for root, too.
-	_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(max(512, 2*l.Processes))), 0o644)
-	return errors.Join(
-		set(unix.RLIMIT_CORE, 0), set(unix.RLIMIT_FSIZE, uint64(l.Disk)), set(unix.RLIMIT_NOFILE, maxOpen),
-		set(unix.RLIMIT_NPROC, uint64(l.Processes)+64), // the helper's own threads count, too
-		set(unix.RLIMIT_DATA, uint64(l.Memory)+64<<20), set(unix.RLIMIT_MSGQUEUE, 0), set(unix.RLIMIT_MEMLOCK, 64<<10),
-		unix.Setpriority(unix.PRIO_PROCESS, 0, 5), // the server goes first
-	)
-}
-
-// watch looks at what the processes of the namespace use.
+// watch looks at what the processes of the namespace use and make.
 type watch struct {
 	job   Job
-	made  chan string // names in the workspace that are guarded
-	free  map[string]uint64
-	ticks int
+	guard *guard
+	ends  chan End // why the command has to end
+	gone  chan struct{}
+	stop  chan struct{}
+	work  sync.WaitGroup
+
+	notify *os.File       // inotify
+	repos  map[int]string // by watch: folders of repositories
 }
 
-func newWatch(j Job) (*watch, error) {
-	w := &watch{job: j, made: make(chan string, 1), free: map[string]uint64{}}
-	for _, dir := range []string{Workspace, Temporary} {
-		w.free[dir] = freeBytes(dir)
+// newWatch begins to watch. s is what was found in the workspace before the command.
+func newWatch(j Job, start Start, s *survey) (*watch, error) {
+	w := &watch{job: j, ends: make(chan End, 1), gone: make(chan struct{}), stop: make(chan struct{}), repos: map[int]string{}}
+	if !j.Workspace.ReadOnly {
+		root, err := os.OpenRoot(Workspace)
+		if err != nil {
+			return nil, err
+		}
+		w.guard = &guard{root: root, names: len(j.Guarded) > 0, start: start}
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		if err != nil {
+			return nil, fmt.Errorf("watch the workspace: %w", err)
+		}
+		if _, err := unix.InotifyAddWatch(fd, Workspace, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR); err != nil {
+			return nil, fmt.Errorf("watch the workspace: %w", err)
+		}
+		w.notify = os.NewFile(uintptr(fd), "inotify")
+		for _, dir := range s.repos {
+			w.add(dir)
+		}
+		w.work.Go(w.names)
 	}
-	if j.Workspace.ReadOnly || len(j.Guarded) == 0 {
-		return w, nil
-	}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("watch the workspace: %w", err)
-	}
-	if _, err := unix.InotifyAddWatch(fd, Workspace, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR); err != nil {
-		return nil, fmt.Errorf("watch the workspace: %w", err)
-	}
-	go w.names(fd)
+	w.work.Go(w.disk)
 	return w, nil
 }
 
-// names reads the names that appear in the workspace.
-func (w *watch) names(fd int) {
+// end ends the command, unless something else does so already.
+func (w *watch) end(e End) {
+	e.Code = 128 + int(unix.SIGKILL)
+	select {
+	case w.ends <- e:
+	default:
+	}
+}
+
+func (w *watch) fail(err error) { w.end(End{Limit: LimitWatch, Name: err.Error()}) }
+
+// add watches the folder of a repository and its hooks. One that is gone again needs no watch; if there
+// can be no more watches, the next look at all folders finds what changes.
+func (w *watch) add(dir string) {
+	const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+	for _, sub := range []string{dir, path.Join(dir, "hooks")} {
+		if wd, err := unix.InotifyAddWatch(int(w.notify.Fd()), path.Join(Workspace, sub), changes); err == nil {
+			w.repos[wd] = dir
+		}
+	}
+}
+
+// names reads the names that appear in the workspace and in repositories.
+func (w *watch) names() {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := unix.Read(fd, buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n <= 0 {
+		n, err := w.notify.Read(buf)
+		if errors.Is(err, os.ErrClosed) {
 			return
 		}
+		if err != nil || n <= 0 {
+			w.fail(fmt.Errorf("read what changes in the workspace: %w", err))
+			return
+		}
+		suspects := map[string]bool{}
 		for at := 0; at+unix.SizeofInotifyEvent <= n; {
 			ev := (*unix.InotifyEvent)(unsafe.Pointer(&buf[at]))
 			at += unix.SizeofInotifyEvent
 			name := strings.TrimRight(string(buf[at:at+int(ev.Len)]), "\x00")
 			at += int(ev.Len)
-			if ev.Mask&unix.IN_Q_OVERFLOW != 0 {
-				name = w.present()
-			}
-			if files.Guarded(name) && w.is(name) {
-				w.made <- name
+			dir, repo := w.repos[int(ev.Wd)]
+			switch {
+			case ev.Mask&unix.IN_Q_OVERFLOW != 0:
+				suspects["."] = true
+			case repo:
+				suspects[dir] = true
+			case files.IsGit(name):
+				w.add(name)
+				suspects[name] = true
+			case w.guard.names && files.Guarded(name) && w.guard.there(name) && !w.guard.was(name):
+				w.end(End{Limit: LimitGuarded})
 				return
 			}
 		}
-	}
-}
-
-// is reports whether a name is there that was not there before: what was cannot be made again.
-func (w *watch) is(name string) bool {
-	_, err := os.Lstat(filepath.Join(Workspace, name))
-	return err == nil
-}
-
-// present returns a guarded name that is in the workspace and not mounted, or "".
-func (w *watch) present() string {
-	list, _ := os.ReadDir(Workspace)
-	for _, e := range list {
-		if files.Guarded(e.Name()) && !mounted(filepath.Join(Workspace, e.Name())) {
-			return e.Name()
+		for dir := range suspects {
+			w.suspect(dir)
 		}
 	}
-	return ""
 }
 
-// mounted reports whether something is mounted at a path, as it is on what was there at the start.
-func mounted(path string) bool {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &st)
-	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
-}
-
-// refuse ends all processes, and renames what has a guarded name.
-func (w *watch) refuse(name string) End {
-	e := End{Code: 128 + int(unix.SIGKILL), Limit: LimitGuarded, Name: name}
-	_ = unix.Kill(-1, unix.SIGKILL)
-	e.Moved = aside(name)
-	for more := w.present(); more != "" && aside(more) != ""; {
-		more = w.present()
-	}
-	return e
-}
-
-// aside gives something in the workspace another name, and returns it.
-func aside(name string) string {
-	for i := range 100 {
-		to := strings.TrimLeft(name, ".") + ".refused"
-		if i > 0 {
-			to += strconv.Itoa(i)
-		}
-		err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(Workspace, name), unix.AT_FDCWD, filepath.Join(Workspace, to), unix.RENAME_NOREPLACE)
-		if err == nil {
-			return to
-		}
-		if !errors.Is(err, unix.EEXIST) {
-			return ""
+// suspect looks at a repository that has changed, and at the whole workspace if anything is wrong. A
+// program may be about to write a file, so it is looked at twice.
+func (w *watch) suspect(dir string) {
+	if dir != "." {
+		w.add(dir)
+		if name, err := w.guard.badRepo(dir, 0); name == "" && err == nil {
+			return
 		}
 	}
-	return ""
+	select {
+	case <-time.After(watchEvery):
+	case <-w.stop:
+		return // there is a last look
+	}
+	s, err := look(Workspace)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.judge(s)
 }
 
-// last is how a command ended, after a last look at the workspace.
-func (w *watch) last(code int) End {
-	if w.job.Workspace.ReadOnly || len(w.job.Guarded) == 0 {
-		return End{Code: code}
+// judge ends the command if the workspace has what must not stay.
+func (w *watch) judge(s *survey) {
+	switch name, err := w.guard.bad(s); {
+	case err != nil:
+		w.fail(err)
+	case name != "":
+		w.end(End{Limit: LimitGuarded})
 	}
-	_ = unix.Kill(-1, unix.SIGKILL)
-	if name := w.present(); name != "" {
-		return w.refuse(name)
+}
+
+// disk looks at all folders every now and then, and when much was written.
+func (w *watch) disk() {
+	tick := time.NewTicker(diskEvery)
+	defer tick.Stop()
+	last, cost, before := time.Now(), time.Duration(0), int64(0)
+	for {
+		select {
+		case <-tick.C:
+		case <-w.stop:
+			return
+		}
+		n, counted, err := written()
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if n > rewritten*w.job.Limits.Disk {
+			w.end(End{Limit: LimitDisk})
+			return
+		}
+		since := time.Since(last)
+		much := since > 5*cost && (!counted || n-before > w.job.Limits.Disk/8)
+		if !much && since < max(lookEvery, lookShare*cost) {
+			continue
+		}
+		began := time.Now()
+		s, over, err := w.space()
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if over {
+			w.end(End{Limit: LimitDisk})
+			return
+		}
+		if s != nil {
+			if name, err := w.guard.bad(s); name != "" || err != nil {
+				w.suspect(".")
+			}
+		}
+		last, cost, before = time.Now(), time.Since(began), n
 	}
-	return End{Code: code}
+}
+
+// space looks at the folders of the command, and reports whether they hold more than they may.
+func (w *watch) space() (s *survey, over bool, err error) {
+	if !w.job.Workspace.ReadOnly {
+		if s, err = look(Workspace); err != nil {
+			return nil, false, err
+		}
+	}
+	if w.guard != nil && w.guard.start.Full {
+		return s, false, nil // it only gets less
+	}
+	tmp, err := look(Temporary)
+	if err != nil {
+		return nil, false, err
+	}
+	n, err := unlinked()
+	if n += tmp.bytes; s != nil {
+		n += s.bytes
+	}
+	return s, n > w.job.Limits.Disk, err
 }
 
 // over says which limit is exceeded now, or "".
-func (w *watch) over() Limit {
-	w.ticks++
-	if w.ticks%20 == 0 {
-		for dir, before := range w.free {
-			if now := freeBytes(dir); now < before && before-now > uint64(w.job.Limits.Disk) {
-				return LimitDisk
-			}
-		}
+func (w *watch) over() (Limit, error) {
+	u, err := usage()
+	switch l := w.job.Limits; {
+	case err != nil:
+		return LimitWatch, err
+	case u.threads > l.Processes:
+		return LimitProcesses, nil
+	case u.memory > l.Memory:
+		return LimitMemory, nil
+	case u.files > maxFiles:
+		return LimitFiles, nil
 	}
-	list, err := os.ReadDir("/proc")
-	if err != nil {
-		return ""
-	}
-	var memory int64
-	threads := 0
-	for _, e := range list {
-		if e.Name() == "1" || !slices.Contains([]byte("123456789"), e.Name()[0]) {
-			continue // the helper
-		}
-		m, n := usage("/proc/" + e.Name())
-		memory += m
-		if threads += n; threads > w.job.Limits.Processes {
-			return LimitProcesses
-		}
-	}
-	if memory > w.job.Limits.Memory {
-		return LimitMemory
-	}
-	return ""
+	return "", nil
 }
 
-// usage is what a process uses: bytes of memory that are its own, and threads.
-func usage(dir string) (memory int64, threads int) {
-	if text, err := os.ReadFile(dir + "/statm"); err == nil {
-		if f := strings.Fields(string(text)); len(f) > 2 {
-			resident, _ := strconv.ParseInt(f[1], 10, 64)
-			shared, _ := strconv.ParseInt(f[2], 10, 64)
-			memory = max(0, resident-shared) * int64(os.Getpagesize())
-		}
+// last ends all processes, and takes a last look at the folders.
+func (w *watch) last(e End) End {
+	_ = unix.Kill(-1, unix.SIGKILL)
+	select {
+	case <-w.gone:
+	case <-time.After(maxEnding):
+		e.Limit, e.Name = LimitWatch, "a process does not end"
 	}
-	threads = 1
-	if text, err := os.ReadFile(dir + "/stat"); err == nil {
-		if i := strings.LastIndexByte(string(text), ')'); i > 0 {
-			if f := strings.Fields(string(text[i+1:])); len(f) > 17 {
-				threads, _ = strconv.Atoi(f[17])
-			}
-		}
+	close(w.stop)
+	if w.notify != nil {
+		_ = w.notify.Close()
 	}
-	return memory, max(1, threads)
-}
-
-func freeBytes(dir string) uint64 {
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) != nil {
-		return 0
+	w.work.Wait()
+	if w.guard == nil {
+		return e
 	}
-	return st.Bavail * uint64(st.Bsize)
+	e.Full = w.guard.start.Full
+	name, moved, err := w.guard.settle(Workspace)
+	if name != "" {
+		e.Limit, e.Name, e.Moved = LimitGuarded, name, moved
+		return e
+	}
+	over := false
+	if err == nil && e.Limit == "" {
+		_, over, err = w.space()
+	}
+	switch {
+	case err != nil:
+		e.Limit, e.Name = LimitWatch, err.Error()
+	case over:
+		e.Limit = LimitDisk
+	}
+	return e
 }

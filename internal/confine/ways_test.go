@@ -3,16 +3,18 @@
 package confine_test
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/parley-server/parley/internal/confine"
 )
@@ -23,10 +25,14 @@ type way struct {
 	name   string
 	script string
 	limit  confine.Limit // that ends it
+	disk   int64         // another limit than the box has
 }
 
 // native is a way that needs system calls: attack runs it.
 func native(name string) way { return way{name: name, script: `CONFINE_ATTACK=` + name + ` $SELF`} }
+
+// evil writes settings with which git runs a program.
+const evil = `printf '[core]\n\tfsmonitor = ./x\n'`
 
 // ways are tried one after the other in one workspace. $DIR is the folder around it on the host, which has
 // the file secret; $PID is the process of the server, $VICTIM a program of its user with a secret in its
@@ -40,7 +46,7 @@ var ways = []way{
 	{name: "/proc/PID/cwd", script: `ls /proc/1/cwd/ >/dev/null; cat /proc/1/cwd/secret /proc/1/cwd$DIR/secret /proc/$PID/cwd/confine.go && echo ESCAPED`},
 	{name: "environments", script: `cat /proc/$PID/environ /proc/$VICTIM/environ /proc/1/environ /proc/*/environ | tr '\0' '\n' | grep hunter2`},
 	{name: "command lines", script: `test -e /proc/$PID && cat /proc/$PID/cmdline && echo ESCAPED; test -e /proc/$VICTIM/cmdline && grep -q sleep /proc/$VICTIM/cmdline && echo ESCAPED`},
-	{name: "open files of others", script: `ls -l /proc/1/fd; for f in /proc/1/fd/*; do cat "$f" </dev/null & p=$!; sleep 0.05; kill $p; done 2>&1 | grep hunter2`},
+	{name: "open files of others", script: `ls -l /proc/1/fd; for f in /proc/1/fd/*; do dd if="$f" iflag=nonblock bs=64k count=1 </dev/null; done 2>&1 | grep hunter2`},
 	{name: "memory of others", script: `head -c 10 /proc/1/mem >/dev/null && echo ESCAPED; cat /proc/1/maps && echo ESCAPED; head -c 1 /dev/mem /dev/kmem /proc/kcore && echo ESCAPED`},
 	{name: "its environment", script: `env | grep -i hunter2; env | grep PARLEY && echo ESCAPED`},
 	{name: "a temporary folder of others", script: `TMPDIR=$DIR mktemp && echo ESCAPED; TMPDIR=$DIR/../.. mktemp && echo ESCAPED; ls /tmp/* /var/tmp | grep -i secret && echo ESCAPED`},
@@ -48,7 +54,7 @@ var ways = []way{
 	{name: "set-user-id programs", script: `cp /bin/sh s; chmod 4755 s; su root -c "cat $DIR/secret"; mount 2>/dev/null | head -1 >/dev/null; sudo -n true && echo ESCAPED; ./s -c "cat $DIR/secret"; rm s`},
 	{name: "passwords and keys", script: `cat /etc/shadow /etc/sudoers /root/.ssh/id_rsa /root/.bashrc /home/*/.ssh/* && echo ESCAPED; ls /root /home && echo ESCAPED`},
 	{name: "the system's files", script: `for d in / /etc /usr /usr/bin /bin /lib /dev /proc /run /var; do touch $d/parley-was-here && echo ESCAPED; done; echo x >> /etc/passwd && echo ESCAPED; rm /bin/true && echo ESCAPED; chmod 777 /etc/passwd && echo ESCAPED`},
-	{name: "settings of the kernel", script: `for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sysrq-trigger /proc/sys/vm/drop_caches /proc/sys/kernel/modprobe; do echo "|/workspace/x" > $f && echo ESCAPED; done`},
+	{name: "settings of the kernel", script: `for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sysrq-trigger /proc/sys/vm/drop_caches /proc/sys/kernel/modprobe /proc/sys/kernel/shmall /proc/sys/fs/binfmt_misc/register; do echo "|/workspace/x" > $f && echo ESCAPED; done`},
 	{name: "oom_score_adj", script: `echo -1000 > /proc/self/oom_score_adj && echo ESCAPED; echo 1000 > /proc/1/oom_score_adj && echo ESCAPED`},
 	{name: "cgroups", script: `mkdir /sys/fs/cgroup/evil && echo ESCAPED; ls /sys/fs/cgroup && echo ESCAPED; mkdir c; mount -t cgroup2 none c && echo ESCAPED`},
 	{name: "mounts", script: `mkdir -p m; mount --bind / m && echo ESCAPED; mount -t tmpfs x m && echo ESCAPED; mount -t proc x m && echo ESCAPED; umount -l /workspace && echo ESCAPED; mount -o remount,rw / && echo ESCAPED; mount -o remount,rw /usr && echo ESCAPED`},
@@ -69,15 +75,31 @@ var ways = []way{
 	{name: "a folder of settings", script: `mkdir -p z/skills/evil; echo x > z/skills/evil/SKILL.md; mv z .agents; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
 	{name: "instructions at the last moment", script: `echo x > CLAUDE.local.md`, limit: confine.LimitGuarded},
 	{name: "a link as instructions", script: `ln -s a.txt .mcp.json; exit 0`, limit: confine.LimitGuarded},
+	{name: "git's common folder", script: `mkdir -p evil/objects evil/refs; ` + evil + ` > evil/config; echo ../evil > .git/commondir; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
+	{name: "git's settings of a work tree", script: evil + ` > .git/config.worktree; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
+	{name: "a submodule's settings", script: `git init -q --bare .git/modules/m; ` + evil + ` >> .git/modules/m/config`, limit: confine.LimitGuarded},
+	{name: "a program of a rebase", script: `mkdir .git/rebase-merge; echo 'exec ./x' > .git/rebase-merge/git-rebase-todo`, limit: confine.LimitGuarded},
+	{name: "a repository below with a program", script: `git init -q below; git -C below config core.fsmonitor ./x`, limit: confine.LimitGuarded},
+	{name: "a repository below with a hook", script: `git init -q hooked; echo x > hooked/.git/hooks/post-checkout`, limit: confine.LimitGuarded},
+	{name: "a bare repository with a program", script: `git init -q --bare bare; ` + evil + ` >> bare/config`, limit: confine.LimitGuarded},
+	{name: "settings with a second name", script: `git init -q twice; ln twice/.git/config second`, limit: confine.LimitGuarded},
+	{name: "a repository elsewhere", script: `mkdir file; echo 'gitdir: /tmp/evil' > file/.git`, limit: confine.LimitGuarded},
+	{name: "a link to a repository elsewhere", script: `mkdir link; ln -s /tmp/evil link/.git`, limit: confine.LimitGuarded},
+	{name: "a repository behind a limit", script: `git init -q behind; ` + evil + ` >> behind/.git/config; while :; do sleep 60 & done`, limit: confine.LimitGuarded},
+	{name: "a repository that cannot be read", script: `git init -q hidden; ` + evil + ` >> hidden/.git/config; chmod 0 hidden/.git hidden`, limit: confine.LimitGuarded},
+	{name: "instructions and a signal to the helper", script: `for s in QUIT ABRT SEGV HUP INT USR1; do kill -$s 1; done; echo x > CLAUDE.local.md; kill -QUIT 1; kill -ABRT 1; kill -SEGV 1`, limit: confine.LimitGuarded},
 	{name: "setsid", script: `setsid sh -c 'sleep 1000; touch /workspace/late' & (setsid setsid sleep 1001 &) ; nohup sleep 1002 >/dev/null 2>&1 & echo tried`},
 	{name: "a daemon without its environment", script: `env -i /usr/bin/setsid /bin/sh -c 'while :; do /bin/sleep 1; done' >/dev/null 2>&1 & env -i /bin/sh -c '(/bin/sleep 1003 >/dev/null 2>&1 &)'`},
-	{name: "a command that ignores signals", script: `trap '' TERM INT HUP; sleep 0.1`},
 	{name: "a fork bomb", script: `b() { b | b & }; (b; while :; do b; done) & while :; do :; done`, limit: confine.LimitProcesses},
 	{name: "many threads", script: `(i=0; while [ $i -lt 500 ]; do sleep 60 & i=$((i+1)); done) & while :; do :; done`, limit: confine.LimitProcesses},
 	{name: "memory", script: `CONFINE_ATTACK=memory $SELF & CONFINE_ATTACK=memory $SELF & CONFINE_ATTACK=memory $SELF & CONFINE_ATTACK=memory $SELF; wait`, limit: confine.LimitMemory},
 	{name: "memory of /dev/shm", script: `head -c 2G /dev/zero > /dev/shm/x && echo ESCAPED; rm -f /dev/shm/x`},
 	{name: "a huge file", script: `trap '' XFSZ; head -c 1G /dev/zero > huge && echo ESCAPED; test $(stat -c %s huge) -le 67108864 || echo ESCAPED; rm huge`},
-	{name: "many huge files", script: `trap '' XFSZ; for i in 1 2 3 4 5 6 7 8 9; do head -c 60M /dev/urandom > /tmp/huge$i; done; sleep 2; sleep 30; echo ESCAPED`, limit: confine.LimitDisk},
+	{name: "many huge files", script: `trap '' XFSZ; for i in 1 2 3 4 5 6 7 8 9; do head -c 30M /dev/zero > /tmp/huge$i; done; sleep 30; echo ESCAPED`, limit: confine.LimitDisk, disk: 32 << 20},
+	{name: "many small files", script: `mkdir /tmp/small; cd /tmp/small; seq 8000 | xargs touch; sleep 30; echo ESCAPED`, limit: confine.LimitDisk, disk: 32 << 20},
+	{name: "files without a name", script: `trap '' XFSZ; exec 8>/tmp/a 9>/tmp/b; rm /tmp/a /tmp/b; head -c 30M /dev/zero >&8; head -c 30M /dev/zero >&9; sleep 30; echo ESCAPED`, limit: confine.LimitDisk, disk: 32 << 20},
+	{name: "space that is not written", script: `fallocate -l 60M /tmp/space && test $(stat -c %b /tmp/space) -gt 100 && echo ESCAPED; rm -f /tmp/space`},
+	{name: "many open files", script: `CONFINE_ATTACK=files $SELF & CONFINE_ATTACK=files $SELF & CONFINE_ATTACK=files $SELF & wait; sleep 30; echo ESCAPED`, limit: confine.LimitFiles},
 	{name: "a sparse file", script: `truncate -s 1T sparse && echo ESCAPED; rm -f sparse`},
 	{name: "much output", script: `head -c 100M /dev/zero`},
 	{name: "inotify and listings of elsewhere", script: `ls -la $DIR / /.. /workspace/.. | grep -i secret && echo ESCAPED; find / -path "$DIR/*" 2>/dev/null | grep -q . && echo ESCAPED`},
@@ -87,9 +109,10 @@ var ways = []way{
 	native("tcp"), native("tcp6"), native("udp"), native("raw"), native("packet"), native("vsock"), native("netlink"), native("metadata"), native("dns"),
 	native("unix"), native("abstract"), native("ptrace"), native("vmread"), native("iouring"), native("mountapi"), native("handle"), native("namespace"), native("clone"), native("keys"),
 	native("pidfd"), native("bpf"), native("tiocsti"), native("reboot"), native("landlock"), native("descriptors"), native("capabilities"), native("x32"),
+	native("prlimit"), native("priority"), native("scheduler"), native("shared"), native("memfd"), native("zero"), native("sysv"), native("hugepages"),
 }
 
-// TestWaysOut tries more than 60 ways out of a workspace, with the real kernel. None leads out, and
+// TestWaysOut tries more than 100 ways out of a workspace, with the real kernel. None leads out, and
 // nothing is left running.
 func TestWaysOut(t *testing.T) {
 	t.Parallel()
@@ -129,6 +152,8 @@ func TestWaysOut(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			b.t = t
+			b.clear()
+			b.job.Limits.Disk = cmp.Or(w.disk, 64<<20)
 			out, e := b.run(w.script + "\necho tried")
 			if strings.Contains(out, "ESCAPED") || strings.Contains(out, "hunter2") {
 				t.Errorf("it leads out: %s", out[max(0, len(out)-2000):])
@@ -152,7 +177,7 @@ func TestWaysOut(t *testing.T) {
 				t.Errorf("it reached %d services of the host", n)
 				reached.Store(0)
 			}
-			if left := running(t, b.dir); len(left) > 0 {
+			if left := b.running(); len(left) > 0 {
 				t.Errorf("it left running: %q", left)
 			}
 		})
@@ -232,24 +257,45 @@ func outside(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// running lists processes whose root is a sandbox's: those see /workspace and not dir.
-func running(t *testing.T, dir string) (left []string) {
-	t.Helper()
-	for late := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left = nil
-		all, err := filepath.Glob("/proc/[0-9]*/root")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, root := range all {
-			cwd, err := os.Readlink(filepath.Dir(root) + "/cwd")
-			if err == nil && strings.HasPrefix(cwd, dir) || cwd == confine.Workspace {
-				cmd, _ := os.ReadFile(filepath.Dir(root) + "/cmdline")
-				left = append(left, string(cmd))
-			}
-		}
-		if len(left) == 0 || time.Now().After(late) {
-			return left
-		}
+// clear empties the temporary folder.
+func (b *box) clear() {
+	b.t.Helper()
+	if err := errors.Join(os.RemoveAll(b.job.Temporary), os.Mkdir(b.job.Temporary, 0o755)); err != nil {
+		b.t.Fatal(err)
 	}
 }
+
+// running lists processes that see this box's workspace as their own.
+func (b *box) running() (left []string) {
+	b.t.Helper()
+	for _, pid := range b.pids() {
+		cmd, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+		left = append(left, string(cmd))
+	}
+	return left
+}
+
+// pids are the processes in the sandbox. The helper is the first one.
+func (b *box) pids() (list []string) {
+	b.t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, dir := range all {
+		// Those of other tests see another workspace.
+		if f, err := confine.FolderAt(dir + "/root" + confine.Workspace); err != nil || f.Inode != b.job.Workspace.Inode || f.Device != b.job.Workspace.Device {
+			continue
+		}
+		status, _ := os.ReadFile(dir + "/status")
+		if pid := filepath.Base(dir); nsPID.FindString(string(status)) != "" {
+			list = slices.Insert(list, 0, pid)
+		} else {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// nsPID is a line of a process that is the first of its namespace.
+var nsPID = regexp.MustCompile(`(?m)^NSpid:\t[0-9\t]*\t1$`)

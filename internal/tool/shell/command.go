@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,16 +17,15 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/confine"
+	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/proc"
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// grace is from SIGTERM to SIGKILL.
-const grace = 2 * time.Second
-
 // command is a command that was started.
 type command struct {
 	out  *spool
+	temp *temp  // of its session; nil for one that only reads
 	stop func() // ends it and waits for its end
 	done chan struct{}
 
@@ -50,25 +50,27 @@ func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*co
 	if err != nil {
 		return nil, err
 	}
-	tmp, leave, err := t.temporary(r.Session, reads)
+	tmp, shared, leave, err := t.temporary(r.Session, reads)
 	if err != nil {
 		return nil, err
 	}
-	c := &command{out: &spool{}, done: make(chan struct{})}
+	c := &command{out: &spool{}, temp: shared, done: make(chan struct{})}
 	var said bytes.Buffer
 	var spec proc.Spec
+	var job confine.Job
 	if t.o.Unconfined {
 		spec = proc.Spec{
-			Args: []string{bash(), "-c", line}, Dir: dir, Env: t.env(tmp, proc.Env(nil)), Memory: t.o.Memory, Stdout: c.out, Stderr: c.out,
+			Args: []string{bash(), "-c", line}, Dir: dir, Env: t.env(tmp, proc.Env(nil), reads), Memory: t.o.Memory, Stderr: c.out, Grace: confine.Grace,
 		}
-	} else if spec, err = t.confined(line, tmp, space, r.ReadOnly || reads, reads); err == nil {
-		spec.Stdout, spec.Stderr = c.out, &said
+	} else if job, err = t.confined(line, tmp, space, r.ReadOnly || reads, reads); err == nil {
+		spec, err = job.Spec()
+		spec.Stderr = &said
 	}
+	spec.Stdout = c.out
 	if err != nil {
 		leave()
 		return nil, err
 	}
-	spec.Grace = grace
 	// The command outlives its call when it goes on in the background.
 	ctx, cancel := context.WithTimeout(context.Background(), t.o.Background)
 	p, err := proc.Start(ctx, spec)
@@ -82,8 +84,8 @@ func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*co
 		err := p.Wait()
 		if t.o.Unconfined {
 			c.end, c.err = plainEnd(err)
-		} else if c.end, c.err = confine.ParseEnd(said.String()); c.err != nil && ctx.Err() != nil {
-			c.end, c.err = confine.End{Code: 137}, nil // it ignored SIGTERM
+		} else if c.end, c.err = job.Result(said.String()); c.err != nil {
+			t.o.Logger.Warn("a sandbox ended without a result", "session", r.Session, "error", c.err)
 		}
 		cancel()
 		leave()
@@ -93,25 +95,26 @@ func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*co
 }
 
 // confined is how a command is started in a sandbox.
-func (t *Toolset) confined(line, tmp string, space confine.Folder, readOnly, reads bool) (proc.Spec, error) {
+func (t *Toolset) confined(line, tmp string, space confine.Folder, readOnly, reads bool) (confine.Job, error) {
 	empty, err := t.o.Folder("root")
 	if err != nil {
-		return proc.Spec{}, err
+		return confine.Job{}, err
 	}
 	space.ReadOnly = readOnly
 	j := confine.Job{
 		Args: []string{bash(), "-c", line}, Root: empty, Workspace: space, Temporary: tmp, Readable: t.o.Readable, Guarded: t.o.Guarded,
-		Env:    t.env(confine.Temporary, []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "USER=agent", "LOGNAME=agent"}),
+		Env:    t.env(confine.Temporary, []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "USER=agent", "LOGNAME=agent"}, reads),
 		Limits: confine.Limits{Memory: t.o.Memory, Processes: t.o.Processes, Disk: t.o.Disk},
 	}
 	if t.o.Ports != nil && !reads {
 		j.Ports = t.o.Ports
 	}
-	return j.Spec()
+	return j, nil
 }
 
-// env is a command's environment: base, what keeps programs from asking a person, and the operator's.
-func (t *Toolset) env(tmp string, base []string) []string {
+// env is a command's environment: base, what keeps programs from asking a person, and the operator's, which
+// may be secrets. A command that only reads does not get those: nobody is asked before it shows them.
+func (t *Toolset) env(tmp string, base []string, reads bool) []string {
 	env := map[string]string{
 		"HOME": tmp, "TMPDIR": tmp, "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_EDITOR": "true", "EDITOR": "true", "GIT_TERMINAL_PROMPT": "0", "SHELL": bash(),
 		// The workspace may belong to another user than the server's.
@@ -120,8 +123,8 @@ func (t *Toolset) env(tmp string, base []string) []string {
 	if t.o.Ports != nil {
 		env["RES_OPTIONS"] = "use-vc" // there is only TCP
 	}
-	for name, value := range t.o.Env {
-		env[name] = value
+	if !reads {
+		maps.Copy(env, t.o.Env)
 	}
 	var list []string
 	for _, v := range base {
@@ -161,17 +164,17 @@ func plainEnd(err error) (confine.End, error) {
 
 // temporary is the folder for the temporary files of a session's command. One that only reads gets
 // a folder of its own, which is removed when it ends.
-func (t *Toolset) temporary(s parley.SessionID, reads bool) (dir string, leave func(), err error) {
+func (t *Toolset) temporary(s parley.SessionID, reads bool) (dir string, tmp *temp, leave func(), err error) {
 	if reads {
 		parent, err := t.o.Folder("reads")
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 		dir, err := os.MkdirTemp(parent, "")
-		return dir, func() { _ = os.RemoveAll(dir) }, err
+		return dir, nil, func() { _ = os.RemoveAll(dir) }, err
 	}
 	if dir, err = t.o.Folder("sessions", filepath.Base(string(s))); err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,18 +185,20 @@ func (t *Toolset) temporary(s parley.SessionID, reads bool) (dir string, leave f
 			_ = os.RemoveAll(old.dir)
 		}
 	}
-	tmp := t.temps[s]
-	if tmp == nil {
+	if tmp = t.temps[s]; tmp == nil {
 		tmp = &temp{dir: dir}
 		t.temps[s] = tmp
 	}
 	tmp.uses++
 	tmp.last = now
-	return dir, func() {
+	return dir, tmp, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		tmp.uses--
 		tmp.last = t.o.Now()
+		if tmp.uses == 0 && t.temps[s] != tmp { // the session has ended meanwhile
+			_ = os.RemoveAll(tmp.dir)
+		}
 	}, nil
 }
 
@@ -209,12 +214,20 @@ func (c *command) result() string {
 	case c.end.Limit != "":
 		return join(c.limit(), text)
 	case c.end.Code != 0:
-		return join(fmt.Sprintf("Exit code %d", c.end.Code), text)
+		text = join(fmt.Sprintf("Exit code %d", c.end.Code), text)
+		if c.end.Full {
+			text = join(fullText, text)
+		}
+		return text
+	case c.end.Full:
+		return join(fullText, text)
 	case text == "":
 		return "The command has ended without output."
 	}
 	return text
 }
+
+const fullText = "The workspace and /tmp hold more than commands may fill. Until something is removed, commands can only read and remove."
 
 // limit says why the sandbox ended a command.
 func (c *command) limit() string {
@@ -224,9 +237,16 @@ func (c *command) limit() string {
 	case confine.LimitProcesses:
 		return "The command was ended: it started more processes and threads than it may."
 	case confine.LimitDisk:
-		return "The command was ended: the disk lost more space while it ran than it may use."
+		return "The command was ended: the workspace and /tmp hold more than commands may fill, or it wrote far more than that. Remove what is not needed."
+	case confine.LimitFiles:
+		return "The command was ended: its processes had more files open than they may."
+	case confine.LimitWatch:
+		return "The command was ended, because what it does could not be watched: " + c.end.Name + "."
 	}
-	text := fmt.Sprintf("The command was ended: it made %s, which decides what agents are told or what runs. Use Write for such a file, which asks the user.", c.end.Name)
+	text := fmt.Sprintf("The command was ended: it made %s, with which git would run programs. Repositories that commands make have neither hooks nor settings that name a program.", c.end.Name)
+	if files.Guarded(c.end.Name) {
+		text = fmt.Sprintf("The command was ended: it made %s, which decides what agents are told or what runs. Use Write for such a file, which asks the user.", c.end.Name)
+	}
 	if c.end.Moved != "" {
 		text += " It is now named " + c.end.Moved + "."
 	}

@@ -17,7 +17,7 @@
 // A command in the background belongs to its session. It ends by itself, with KillShell, with the
 // session, after [Options.Background], or with this process; after a restart nobody knows its id. In all
 // cases what it has started ends with it. What it writes is kept until it is read, up to
-// [maxKept] bytes.
+// [maxKept] bytes. Of commands that have ended, a session's last ones are kept for an hour.
 package shell
 
 import (
@@ -49,7 +49,7 @@ const (
 const (
 	DefaultMemory     = 2 << 30
 	DefaultProcesses  = 256
-	DefaultDisk       = 4 << 30
+	DefaultDisk       = 8 << 30
 	DefaultAtOnce     = 4
 	DefaultBackground = time.Hour
 )
@@ -70,12 +70,12 @@ type Options struct {
 	Folder func(elems ...string) (string, error)
 	// Unconfined runs commands without a sandbox.
 	Unconfined bool
-	Env        map[string]string // variables, besides those that every command has
+	Env        map[string]string // variables for calls that are a write, besides those that every command has
 	Readable   []string          // files and folders that commands may read and run, besides the system's
 	Ports      []int             // TCP ports to which commands may connect; nil: there is no network
 	Memory     int64             // bytes; 0: DefaultMemory
 	Processes  int               // 0: DefaultProcesses
-	Disk       int64             // bytes; 0: DefaultDisk
+	Disk       int64             // bytes that a workspace and a session's temporary folder may hold; 0: DefaultDisk
 	AtOnce     int               // commands that calls wait for; 0: DefaultAtOnce
 	Background time.Duration     // how long a command may run; 0: DefaultBackground
 	Guarded    []string          // names that nothing in a workspace may get
@@ -164,7 +164,7 @@ func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 		bash.Safety = "not confined: a command may do whatever the server may do"
 	} else {
 		bash.Reads = "commands that only look, such as ls, cat, grep and git status"
-		bash.Description += "\n\nCommands run in a sandbox. They can write in the workspace and in /tmp only; they cannot change .git/config, git's hooks, or the files that instruct agents."
+		bash.Description += "\n\nCommands run in a sandbox. They can write in the workspace and in /tmp only; they cannot change git's settings and hooks, or the files that instruct agents."
 		bash.Safety = "confined to the workspace"
 		if t.o.Ports == nil {
 			bash.Description += " There is no network, except for servers that the same command starts."

@@ -1,0 +1,122 @@
+//go:build amd64 || arm64
+
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parley-server/parley/internal/files"
+)
+
+const (
+	maxNested = 512  // folders in one another
+	maxRepos  = 1000 // repositories in a workspace
+	// minFile is what a file takes at least: an inode and a name.
+	minFile = 4096
+)
+
+// survey is what one look at all folders below one finds.
+type survey struct {
+	bytes int64    // of all files
+	repos []string // folders that git may take for its own, relative
+	links []string // files and links with git's name, which may lead to such a folder
+
+	seen map[inode]bool // those with several names
+}
+
+type inode struct{ dev, ino uint64 }
+
+// look walks through a folder. What disappears meanwhile is left out. No link is followed.
+func look(dir string) (*survey, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	s := &survey{seen: map[inode]bool{}}
+	return s, s.walk(fd, ".", 0)
+}
+
+// walk walks through an open folder and closes it.
+func (s *survey) walk(fd int, at string, depth int) error {
+	dir := os.NewFile(uintptr(fd), at)
+	defer dir.Close() //nolint:errcheck // nothing was written
+	if depth > maxNested {
+		return fmt.Errorf("folders of the workspace are nested more than %d deep: %.100s", maxNested, at)
+	}
+	var head, objects, refs, common bool
+	for {
+		names, err := dir.Readdirnames(1000)
+		for _, name := range names {
+			switch name {
+			case "HEAD":
+				head = true
+			case "objects":
+				objects = true
+			case "refs":
+				refs = true
+			case "commondir":
+				common = true
+			}
+			if err := s.entry(fd, at, name, depth); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF || len(names) == 0 && err == nil {
+			break
+		}
+		if errors.Is(err, unix.ENOENT) { // it was removed
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if head && (common || objects && refs) && !files.IsGit(path.Base(at)) {
+		s.repos = append(s.repos, at)
+	}
+	if len(s.repos)+len(s.links) > maxRepos {
+		return fmt.Errorf("the workspace has more than %d git repositories", maxRepos)
+	}
+	return nil
+}
+
+func (s *survey) entry(fd int, at, name string, depth int) error {
+	var st unix.Stat_t
+	switch err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case err != nil:
+		return &os.PathError{Op: "look at", Path: path.Join(at, name), Err: err}
+	}
+	kind := st.Mode & unix.S_IFMT
+	if kind == unix.S_IFDIR || st.Nlink < 2 || !s.seen[inode{st.Dev, st.Ino}] {
+		s.bytes += max(minFile, st.Blocks*512)
+		if kind != unix.S_IFDIR && st.Nlink > 1 {
+			s.seen[inode{st.Dev, st.Ino}] = true
+		}
+	}
+	if files.IsGit(name) {
+		if full := path.Join(at, name); kind == unix.S_IFDIR {
+			s.repos = append(s.repos, full)
+		} else {
+			s.links = append(s.links, full)
+		}
+	}
+	if kind != unix.S_IFDIR {
+		return nil
+	}
+	sub, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil // another one has taken its place
+	case err != nil:
+		return &os.PathError{Op: "open", Path: path.Join(at, name), Err: err}
+	}
+	return s.walk(sub, path.Join(at, name), depth+1)
+}
