@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +31,13 @@ type background struct {
 	said string
 }
 
-// keepEnded is how long a command that has ended can be asked about.
-const keepEnded = time.Hour
+const (
+	// keepEnded is how long a command that has ended can be asked about.
+	keepEnded = time.Hour
+	// endedEach is how many of those are kept of a session, and endedBytes how much output of all that a user has.
+	endedEach  = 8
+	endedBytes = 8 << 20
+)
 
 // behind puts a command into the background, and returns its id in a result.
 func (t *Toolset) behind(r seam.Run, c *command, line, format string) parley.ToolResult {
@@ -46,20 +50,44 @@ func (t *Toolset) behind(r seam.Run, c *command, line, format string) parley.Too
 		<-c.done
 		t.mu.Lock()
 		b.ended = t.o.Now()
+		t.forget(b.who)
 		t.mu.Unlock()
 	})
 	return done(fmt.Sprintf(format, b.id))
+}
+
+// forget removes commands of a user that have ended: those that ended long ago and, of the others, the
+// oldest beyond what is kept. t.mu is held.
+func (t *Toolset) forget(who parley.Principal) {
+	var ended []*background
+	for id, b := range t.shells {
+		switch {
+		case b.ended.IsZero():
+		case t.o.Now().Sub(b.ended) > keepEnded:
+			delete(t.shells, id)
+		case b.who == who:
+			ended = append(ended, b)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *background) int { return b.ended.Compare(a.ended) })
+	each, size := map[parley.SessionID]int{}, 0
+	for _, b := range ended {
+		each[b.session]++
+		size += b.command.out.kept() + len(b.said)
+		if each[b.session] > endedEach || size > endedBytes {
+			delete(t.shells, b.id)
+		}
+	}
 }
 
 // admit remembers a command, or says why there may be no more.
 func (t *Toolset) admit(b *background) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.forget(b.who)
 	session, user := 0, 0
-	for id, other := range t.shells {
+	for _, other := range t.shells {
 		switch {
-		case !other.ended.IsZero() && t.o.Now().Sub(other.ended) > keepEnded:
-			delete(t.shells, id)
 		case !other.ended.IsZero():
 		case other.session == b.session:
 			session++
@@ -71,6 +99,8 @@ func (t *Toolset) admit(b *background) string {
 	switch {
 	case t.closed:
 		return "The server is stopping."
+	case t.temps[b.session] == nil || t.temps[b.session] != b.command.temp:
+		return "The session has ended."
 	case session >= perSession:
 		return fmt.Sprintf("%d commands of this session run in the background, which is the limit; end one with KillShell.", session)
 	case user >= perUser:
@@ -99,17 +129,17 @@ func (t *Toolset) output(r seam.Run) parley.ToolResult {
 	if err := json.Unmarshal(r.Input, &in); err != nil {
 		return refused("the input cannot be read: %v", err)
 	}
-	filter, err := regexp.Compile(in.Filter)
+	filter, err := compile(in.Filter)
 	if err != nil {
-		return refused("filter is not a regular expression: %v", err)
+		return refused("filter %v", err)
 	}
 	b, missing := t.find(r, in.ID)
 	if missing != nil {
 		return *missing
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if b.call == r.Call { // the call is made again
+		defer t.mu.Unlock()
 		return done(b.said)
 	}
 	status := "running"
@@ -119,20 +149,18 @@ func (t *Toolset) output(r seam.Run) parley.ToolResult {
 	default:
 	}
 	text := b.command.out.take()
+	t.mu.Unlock()
 	if in.Filter != "" {
-		var kept []string
-		for line := range strings.SplitSeq(text, "\n") {
-			if filter.MatchString(line) {
-				kept = append(kept, line)
-			}
-		}
-		text = strings.Join(kept, "\n")
+		text = matching(filter, text, t.o.Now)
 	}
 	if text == "" {
 		text = "(no new output)"
 	}
-	b.call, b.said = r.Call, "Status: "+status+"\n"+text
-	return done(b.said)
+	said := "Status: " + status + "\n" + text
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b.call, b.said = r.Call, said
+	return done(said)
 }
 
 // state says how a command ended.
@@ -193,9 +221,12 @@ func (t *Toolset) End(s parley.SessionID) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if tmp := t.temps[s]; tmp != nil && tmp.uses == 0 {
+	// One that still runs, for a call, removes its files when it ends, and cannot go on in the background.
+	if tmp := t.temps[s]; tmp != nil {
 		delete(t.temps, s)
-		_ = os.RemoveAll(tmp.dir)
+		if tmp.uses == 0 {
+			_ = os.RemoveAll(tmp.dir)
+		}
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,10 +124,17 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// TestReads: a command line that only looks runs where nothing can be changed, whatever the list says.
+// TestReads: a command line that only looks runs where nothing can be changed, whatever the list says, and
+// without the operator's variables.
 func TestReads(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, shell.Options{})
+	g := newRig(t, shell.Options{Env: map[string]string{"TOKEN": "hunter2"}})
+	if got := g.bash("printenv TOKEN | rev; echo done"); got != "done" {
+		t.Errorf("a read finds the operator's variable: %q", got)
+	}
+	if got := g.bash("echo $TOKEN"); got != "hunter2" {
+		t.Errorf("a write finds %q", got)
+	}
 	g.bash("echo text > a.txt; echo t > /tmp/t")
 	effect := func(line string) parley.Effect {
 		return g.tools.EffectOf(shell.Bash, json.RawMessage(`{"command":`+quote(line)+`}`))
@@ -159,39 +168,68 @@ func (g *rig) background(command string) string {
 	return id
 }
 
-// await asks for output until it has what is wanted.
+// await asks for output until it has what is wanted. The command has written it, so it is on its way.
 func (g *rig) await(id, want string) string {
 	g.t.Helper()
 	var all string
-	for late := time.Now().Add(patience); time.Now().Before(late); {
+	for late := time.Now().Add(patience); time.Now().Before(late); runtime.Gosched() {
 		all += g.run(shell.Output, `{"bash_id":"`+id+`"}`).Output + "\n"
 		if strings.Contains(all, want) {
 			return all
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	g.t.Fatalf("got %q, want %q", all, want)
 	return ""
+}
+
+// ended waits until a command has ended, and returns what BashOutput says of it.
+func (g *rig) ended(id string) string {
+	g.t.Helper()
+	select {
+	case <-g.tools.Ended(id):
+	case <-time.After(patience):
+		g.t.Fatal("it does not end: ", id)
+	}
+	return g.run(shell.Output, `{"bash_id":"`+id+`"}`).Output
+}
+
+// pipe makes a pipe with a name in the workspace. A command that writes to it or reads from it waits for
+// the test, which does the other.
+func (g *rig) pipe(name string) string {
+	g.t.Helper()
+	path := filepath.Join(g.space, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// up waits until a command has written to a pipe.
+func (g *rig) up(path string) {
+	if _, err := os.ReadFile(path); err != nil {
+		g.t.Error(err)
+	}
 }
 
 // TestBackground: a command in the background is read in pieces, and ended, by its session alone.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, shell.Options{})
-	id := g.background("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; echo three")
+	up, on := g.pipe("up"), g.pipe("go")
+	id := g.background("echo one; echo > up; read x < go; echo two; echo three")
+	g.up(up)
 	g.await(id, "Status: running\none")
-	if err := os.WriteFile(filepath.Join(g.space, "go"), nil, 0o644); err != nil {
+	if err := os.WriteFile(on, []byte("\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if all := g.await(id, "three"); strings.Contains(all, "one") {
-		t.Errorf("it is told again: %q", all)
+	if all := g.ended(id); all != "Status: completed\ntwo\nthree" {
+		t.Errorf("at its end: %q", all)
 	}
-	g.await(id, "Status: completed")
 	if res := g.run(shell.Kill, `{"shell_id":"`+id+`"}`); !strings.Contains(res.Output, "ended already: completed") {
 		t.Errorf("got %q", res.Output)
 	}
-	server := g.background("(setsid sleep 1000 &); echo up; exec sleep 1000")
-	g.await(server, "up")
+	server := g.background("(setsid sleep 1000 &); echo up; echo > up; exec sleep 1000")
+	g.up(up)
 	mine := g.session
 	g.session = "other"
 	for _, name := range []string{shell.Output, shell.Kill} {
@@ -203,9 +241,12 @@ func TestBackground(t *testing.T) {
 	if res := g.run(shell.Kill, `{"shell_id":"`+server+`"}`); !strings.Contains(res.Output, "was ended") {
 		t.Errorf("got %q", res.Output)
 	}
-	g.await(server, "Status: killed")
-	failed := g.background("echo noise; echo error: x; exit 4")
-	g.await(failed, "failed with exit code 4")
+	if got := g.ended(server); !strings.Contains(got, "Status: killed") {
+		t.Errorf("got %q", got)
+	}
+	if got := g.ended(g.background("echo noise; echo error: x; exit 4")); !strings.Contains(got, "failed with exit code 4") {
+		t.Errorf("got %q", got)
+	}
 	if res := g.run(shell.Output, `{"bash_id":"`+g.background("echo noise; echo error: x; sleep 1000")+`","filter":"("}`); res.Outcome != parley.OutcomeError {
 		t.Errorf("a wrong filter: %+v", res)
 	}
@@ -223,7 +264,7 @@ func TestBackground(t *testing.T) {
 	if res := g.run(shell.Output, `{"bash_id":"`+server+`"}`); res.Outcome != parley.OutcomeError {
 		t.Errorf("after the session's end: %+v", res)
 	}
-	if left, _ := filepath.Glob(filepath.Join(g.dir, "scratch", "*", "sessions", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(g.dir, "scratch", "sessions", "*")); len(left) > 0 {
 		t.Errorf("temporary files are left: %q", left)
 	}
 }
@@ -242,16 +283,12 @@ func TestBashEnds(t *testing.T) {
 		t.Errorf("one that reads: %q", res.Output)
 	}
 	g.stopped = make(chan struct{})
+	up := g.pipe("up")
 	go func() {
-		for {
-			if _, err := os.Stat(filepath.Join(g.space, "up")); err == nil {
-				close(g.stopped)
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		g.up(up)
+		close(g.stopped)
 	}()
-	if got := g.bash("touch up; trap '' TERM; sleep 1000; sleep 1000"); !strings.Contains(got, "The user stopped the turn") {
+	if got := g.bash("trap '' TERM; echo > up; sleep 1000; sleep 1000"); !strings.Contains(got, "The user stopped the turn") {
 		t.Errorf("a stopped turn: %q", got)
 	}
 	g.stopped = nil
@@ -278,6 +315,104 @@ func TestBashIsBounded(t *testing.T) {
 	}
 }
 
+// TestGit: a repository with a program is no longer one when the command has ended, and the model is told
+// why.
+func TestGit(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, shell.Options{})
+	if got := g.bash("git init -q mine && git -C mine config user.name a && echo ok"); got != "ok" {
+		t.Errorf("a repository: %q", got)
+	}
+	if got := g.bash("git init -q other && git -C other config alias.st '!x'"); !strings.Contains(got, "it made other/.git/config, with which git would run programs") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFullFolders: when the workspace and the temporary folder hold what they may, the model is told that
+// it can only remove.
+func TestFullFolders(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, shell.Options{Disk: 8 << 20})
+	if got := g.bash("head -c 7M /dev/zero > one; true"); got != "The command has ended without output." {
+		t.Fatal(got)
+	}
+	if got := g.bash("head -c 7M /dev/zero > /tmp/two; true"); !strings.Contains(got, "hold more than commands may fill") {
+		t.Errorf("beyond the limit: %q", got)
+	}
+	if got := g.bash("echo > three; rm one"); !strings.HasPrefix(got, "The workspace and /tmp hold more") || !strings.Contains(got, "denied") {
+		t.Errorf("full: %q", got)
+	}
+	if got := g.bash("echo > three; ls"); got != "three" {
+		t.Errorf("after the removal: %q", got)
+	}
+}
+
+// TestEndedCommands: of the commands that have ended, a session's last 8 are kept, and 8 MiB of a user's.
+func TestEndedCommands(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, shell.Options{})
+	var ids []string
+	for range 9 {
+		ids = append(ids, g.background("seq 200000"))
+		<-g.tools.Ended(ids[len(ids)-1])
+		g.tools.Settled()
+	}
+	for i, id := range ids {
+		res := g.run(shell.Output, `{"bash_id":"`+id+`","filter":"^1$"}`)
+		if kept := res.Outcome == parley.OutcomeOK; kept != (i > 0) {
+			t.Errorf("number %d is kept: %v", i+1, kept)
+		}
+	}
+}
+
+// TestFilter: a filter is matched while others use the tools, and one that would take long is refused.
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	var within func()
+	g := newRig(t, shell.Options{Now: func() time.Time {
+		if within != nil {
+			within()
+		}
+		return time.Now()
+	}})
+	id := g.background("echo noise; echo error: x; head -c 8000 /dev/zero | tr '\\0' x; echo error")
+	<-g.tools.Ended(id)
+	g.tools.Settled()
+	for _, filter := range []string{"(x{1,500}){1,500}", "(((a{10}){10}){10}){10}", strings.Repeat("[a-z][0-9]", 101), `\pL{900}{900}`} {
+		if res := g.run(shell.Output, `{"bash_id":"`+id+`","filter":`+quote(filter)+`}`); res.Outcome != parley.OutcomeError {
+			t.Errorf("%s: %+v", filter, res)
+		}
+	}
+	looks := 0
+	within = func() { g.tools.Over("", "x"); looks++ } // which needs the lock
+	if got := g.run(shell.Output, `{"bash_id":"`+id+`","filter":"error"}`).Output; got != "Status: completed\nerror: x" || looks == 0 {
+		t.Errorf("got %q, %d looks", got, looks)
+	}
+	within = nil
+}
+
+// TestEndWhileACallWaits: a command that a call waits for does not outlive its session.
+func TestEndWhileACallWaits(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, shell.Options{})
+	up := g.pipe("up")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.up(up)
+		g.tools.End(g.session)
+	}()
+	// On a slow machine its time is up before the session ends; then the end of the session ends it.
+	got := g.run(shell.Bash, `{"timeout":3000,"command":"echo > /tmp/x; echo > up; sleep 1000"}`).Output
+	if got != "The session has ended. The command was ended. What it had done by then stays." && idOf.FindString(got) == "" {
+		t.Errorf("got %q", got)
+	}
+	<-ended
+	if left, _ := filepath.Glob(filepath.Join(g.dir, "scratch", "sessions", "*")); len(left) > 0 {
+		t.Errorf("temporary files are left: %q", left)
+	}
+}
+
 // TestUnconfined: where an operator allows it, commands run without a sandbox, each a write, and nothing
 // is left running.
 func TestUnconfined(t *testing.T) {
@@ -289,8 +424,9 @@ func TestUnconfined(t *testing.T) {
 	if got := g.tools.EffectOf(shell.Bash, json.RawMessage(`{"command":"ls"}`)); got != parley.EffectWrite {
 		t.Errorf("ls is a %s", got)
 	}
-	id := g.background("echo up; sleep 1000")
-	g.await(id, "up")
+	up := g.pipe("up")
+	id := g.background("echo > up; sleep 1000")
+	g.up(up)
 	if res := g.run(shell.Kill, `{"shell_id":"`+id+`"}`); !strings.Contains(res.Output, "was ended") {
 		t.Errorf("got %q", res.Output)
 	}

@@ -48,6 +48,13 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// kept is how many bytes are kept.
+func (s *spool) kept() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.head) + len(s.ring)
+}
+
 // end is what is kept after the beginning.
 func (s *spool) end() string { return string(s.ring[s.at:]) + string(s.ring[:s.at]) }
 
