@@ -15,7 +15,7 @@ GO_FILES := $(shell find . -name '*.go' -not -path './web/node_modules/*')
 APP_FILES := $(shell find apps -type f)
 WEB_FILES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/e2e/*' 2>/dev/null)
 
-.PHONY: help build addon release run test test-go test-race test-web test-browser test-claude conformance check lint generate bench clean need-go need-node chromium postgres
+.PHONY: help build addon release run test ci test-go test-race test-web test-browser test-claude conformance check lint generate bench clean need-go need-node chromium postgres
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -48,10 +48,25 @@ web/node_modules/.package-lock.json: web/package-lock.json | need-node
 run: build ## builds, and starts the demo: every app with its data, no key, no network
 	./bin/parley demo $(ARGS)
 
-test: test-go test-race test-web test-browser ## all tests, the browser's too
+STAGES = test-go test-race test-web test-browser
 
-# With -trimpath, these share what is compiled for bin/parley. What the race detector watches is
-# compiled apart, in test-race.
+test: ## all tests, the browser's too
+ci: ## what continuous integration runs: the tests, and those with the real Claude CLI
+ci: STAGES += test-claude
+test ci: build | chromium postgres
+	@$(MAKE) --no-print-directory -j2 --output-sync=target LANES=2 $(STAGES)
+
+# Two lanes side by side: the browser's tests wait a lot, Go's compute. Go's are nice, so that the
+# pages are as fast as people know them. What a stage says is shown when it has ended.
+ifdef LANES
+test-race: | test-go
+test-browser: | test-web
+test-claude: | test-browser
+test-go test-race: GO := nice -n 5 $(GO)
+endif
+
+# With -trimpath, these share what is compiled for bin/parley, and every clone what was compiled for
+# another. What the race detector watches is compiled apart, in test-race.
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet -trimpath ./...
 	$(GO) test -trimpath $(TESTED) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
@@ -85,8 +100,10 @@ RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/event
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/proc ./internal/auth ./internal/push $(addprefix ./internal/tool/,ask command homeassistant mcp notion rest slack webhook)
 
+# At its end each program under the detector would wait for a second, if it did not say otherwise.
+test-race: export GORACE := atexit_sleep_ms=50
 test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector
-	$(GO) test -race $(TESTED) -skip '$(UNRACED)' $(RACE)
+	$(GO) test -race -trimpath $(TESTED) -skip '$(UNRACED)' $(RACE)
 
 test-web: web/node_modules/.package-lock.json ## the page's unit tests and types
 	cd web && npm run --silent typecheck && npm test --silent

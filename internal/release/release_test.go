@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,23 +30,22 @@ func TestStrangers(t *testing.T) {
 		t.Skip("the pages are not built, which a release has: make build")
 	}
 	repo, proxy := copied(t), t.TempDir()
-	version := testVersion(t)
 	cache := strings.TrimSpace(run(t, repo, nil, "go", "env", "GOMODCACHE"))
-	alone(t, filepath.Join(cache, "cache", "parley-"+version+".lock"))
+	alone(t, filepath.Join(cache, "cache", "parley-"+testVersion+".lock"))
 	forget := func() { // the go command takes a version for what never changes
-		_ = os.RemoveAll(filepath.Join(cache, path+"@"+version))
-		left, _ := filepath.Glob(filepath.Join(cache, "cache/download", path, "@v", version+".*"))
+		_ = os.RemoveAll(filepath.Join(cache, path+"@"+testVersion))
+		left, _ := filepath.Glob(filepath.Join(cache, "cache/download", path, "@v", testVersion+".*"))
 		for _, name := range left {
 			_ = os.Remove(name)
 		}
 	}
 	forget() // what a run left that was killed
 	t.Cleanup(forget)
-	commit, err := tag(repo, version)
+	commit, err := tag(repo, testVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, proxy, repo, version)
+	publish(t, proxy, repo, testVersion)
 	if out := run(t, repo, nil, "git", "status", "--porcelain"); out != "" {
 		t.Errorf("the release changed the work tree:\n%s", out)
 	}
@@ -75,7 +73,7 @@ func TestStrangers(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(filepath.Dir(mod))); err != nil {
 				t.Fatal(err)
 			}
-			run(t, dir, env, "go", "mod", "edit", "-require="+path+"@"+version)
+			run(t, dir, env, "go", "mod", "edit", "-require="+path+"@"+testVersion)
 			run(t, dir, env, "go", "mod", "tidy")
 			if raw, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || strings.Contains(string(raw), "replace") {
 				t.Errorf("%v\n%s", err, raw)
@@ -86,18 +84,10 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// testVersion is the version that is released for a test. It is the same in each run, so that the go
-// command compiles only what has changed since the last one: of a new version it would compile
-// everything. Each folder has its own.
-func testVersion(t *testing.T) string {
-	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256([]byte(root))
-	return fmt.Sprintf("v%s-test.x%x", program.Version, sum[:4])
-}
+// testVersion is the version that is released for a test. It is the same in each run and each clone, so
+// that the go command compiles only what has changed since the last one: of a new version it would
+// compile everything.
+const testVersion = "v" + program.Version + "-test"
 
 // alone waits until no other run of this test has the file, and keeps it.
 func alone(t *testing.T, file string) {
