@@ -20,44 +20,81 @@ var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household":
 
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
-	t := household.Turn{Question: v.Question, Facts: keptFacts(req.System), Off: v.withheld("ha_call_service")}
+	t := household.Turn{
+		Earlier: past[household.Exchange](v), Results: results[household.Result](v.Results), Tools: toolNames(req),
+		Question: v.Question, Facts: keptFacts(req.System), Off: v.withheld("ha_call_service"),
+	}
 	if len(v.Steers) > 0 { // what was added while it ran is a part of the question
 		t.Question = strings.Join(append([]string{v.Question}, v.Steers...), "\n")
 	}
-	for _, x := range v.History {
-		t.Earlier = append(t.Earlier, household.Exchange{Question: x.Question, Answer: x.Answer})
-	}
-	for _, r := range v.Results {
-		t.Results = append(t.Results, household.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed})
-	}
-	for _, d := range req.Tools {
-		t.Tools = append(t.Tools, d.Name)
-	}
 	reply := household.Answer(t)
-	var calls []call
-	for _, c := range reply.Calls {
-		if slices.Contains(t.Tools, c.Tool) {
-			calls = append(calls, call(c))
-		}
-	}
+	calls := slices.DeleteFunc(slices.Clone(reply.Calls), func(c household.Call) bool { return !slices.Contains(t.Tools, c.Tool) })
 	if len(reply.Calls) > 0 && len(calls) == 0 {
 		reply.Say = noMeans
 	}
 	return thought(reply.Say, calls)
 }
 
-// call asks for a tool.
-type call struct {
-	Tool  string
-	Input map[string]any
+// past are the turns before this one, as a mind takes them.
+func past[E ~struct{ Question, Answer string }](v view) (list []E) {
+	for _, x := range v.History {
+		list = append(list, E{x.Question, x.Answer})
+	}
+	return list
+}
+
+// results are what calls returned, as a mind takes it.
+func results[R ~struct {
+	Tool   string
+	Input  map[string]any
+	Output string
+	Failed bool
+}](of []result) (list []R) {
+	for _, r := range of {
+		list = append(list, R(r))
+	}
+	return list
+}
+
+// judged are the results of the turn. Those whose text says so have failed, too.
+func (v view) judged() []result {
+	list := slices.Clone(v.Results)
+	for i, r := range list {
+		list[i].Failed = r.Failed || failed(r.Output)
+	}
+	return list
+}
+
+func toolNames(req seam.Request) (names []string) {
+	for _, d := range req.Tools {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// now is the time that the prompt says.
+func (v view) now() time.Time {
+	if m := nowIn.FindStringSubmatch(v.About); m != nil {
+		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
+			return at
+		}
+	}
+	return time.Now()
 }
 
 // thought is the reply of a mind.
-func thought(say string, calls []call) (reply seam.Reply, err error) {
+func thought[C ~struct {
+	Tool  string
+	Input map[string]any
+}](say string, calls []C) (reply seam.Reply, err error) {
 	if say != "" {
 		reply.Parts = append(reply.Parts, parley.Part{Type: parley.PartText, Text: say})
 	}
-	for _, c := range calls {
+	for _, x := range calls {
+		c := struct {
+			Tool  string
+			Input map[string]any
+		}(x)
 		raw, err := json.Marshal(c.Input)
 		if err != nil {
 			return seam.Reply{}, err
@@ -74,50 +111,26 @@ var (
 
 // inNotebook has package notebook make the reply.
 func inNotebook(req seam.Request, v view) (seam.Reply, error) {
-	t := notebook.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now()}
-	if m := nowIn.FindStringSubmatch(v.About); m != nil {
-		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
-			t.Now = at
-		}
+	t := notebook.Turn{
+		Earlier: past[notebook.Exchange](v), Results: results[notebook.Result](v.judged()), Tools: toolNames(req),
+		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(),
 	}
 	if m := personIn.FindStringSubmatch(req.System); m != nil {
 		t.Person = m[1]
 	}
-	for _, x := range v.History {
-		t.Earlier = append(t.Earlier, notebook.Exchange{Question: x.Question, Answer: x.Answer})
-	}
-	for _, r := range v.Results {
-		t.Results = append(t.Results, notebook.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
-	}
-	for _, d := range req.Tools {
-		t.Tools = append(t.Tools, d.Name)
-	}
 	reply := notebook.Answer(t)
-	var calls []call
-	for _, c := range reply.Calls {
-		calls = append(calls, call(c))
-	}
-	return thought(reply.Say, calls)
+	return thought(reply.Say, reply.Calls)
 }
 
 var skillListed = pattern.New(`(?m)^- ([A-Za-z0-9_-]+): `)
 
 // withCustomers has package customers make the reply.
 func withCustomers(req seam.Request, v view) (seam.Reply, error) {
-	t := customers.Turn{Question: v.Question, Added: v.Steers, Foreign: v.Foreign, Now: time.Now()}
-	if m := nowIn.FindStringSubmatch(v.About); m != nil {
-		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
-			t.Now = at
-		}
-	}
-	for _, x := range v.History {
-		t.Earlier = append(t.Earlier, customers.Exchange{Question: x.Question, Answer: x.Answer})
-	}
-	for _, r := range v.Results {
-		t.Results = append(t.Results, customers.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
+	t := customers.Turn{
+		Earlier: past[customers.Exchange](v), Results: results[customers.Result](v.judged()), Tools: toolNames(req),
+		Question: v.Question, Added: v.Steers, Foreign: v.Foreign, Now: v.now(),
 	}
 	for _, d := range req.Tools {
-		t.Tools = append(t.Tools, d.Name)
 		if d.Name == "Skill" {
 			for _, m := range skillListed.FindAllStringSubmatch(d.Description, -1) {
 				t.Skills = append(t.Skills, m[1])
@@ -125,11 +138,7 @@ func withCustomers(req seam.Request, v view) (seam.Reply, error) {
 		}
 	}
 	reply := customers.Answer(t)
-	var calls []call
-	for _, c := range reply.Calls {
-		calls = append(calls, call(c))
-	}
-	return thought(reply.Say, calls)
+	return thought(reply.Say, reply.Calls)
 }
 
 var (
@@ -157,27 +166,12 @@ func attachedIn(system string) (list []librarian.Page) {
 
 // inLake has package librarian make the reply.
 func inLake(req seam.Request, v view) (seam.Reply, error) {
-	t := librarian.Turn{Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: time.Now(), Attached: attachedIn(req.System)}
-	if m := nowIn.FindStringSubmatch(v.About); m != nil {
-		if at, err := time.Parse("2006-01-02 15:04", m[1]); err == nil {
-			t.Now = at
-		}
-	}
-	for _, x := range v.History {
-		t.Earlier = append(t.Earlier, librarian.Exchange{Question: x.Question, Answer: x.Answer})
-	}
-	for _, r := range v.Results {
-		t.Results = append(t.Results, librarian.Result{Tool: r.Tool, Input: r.Input, Output: r.Output, Failed: r.Failed || failed(r.Output)})
-	}
-	for _, d := range req.Tools {
-		t.Tools = append(t.Tools, d.Name)
+	t := librarian.Turn{
+		Earlier: past[librarian.Exchange](v), Results: results[librarian.Result](v.judged()), Tools: toolNames(req),
+		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: attachedIn(req.System),
 	}
 	reply := librarian.Answer(t)
-	var calls []call
-	for _, c := range reply.Calls {
-		calls = append(calls, call(c))
-	}
-	return thought(reply.Say, calls)
+	return thought(reply.Say, reply.Calls)
 }
 
 var (
