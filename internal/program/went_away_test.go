@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -293,10 +294,21 @@ func TestStartOnAFullDisk(t *testing.T) {
 					waits(t, s, "", free)
 				case name == "of files":
 					free() // the files that the server left behind are all that it needs
-				default: // whether there is room in them to open the database depends on when it was killed
-					s.refuses("", s.ask("GET", "/readyz", ""), s.ask("POST", "/v1/sessions", object("app", "chaos")))
+				default: // whether there is room in them to open the database, and for a session, depends on when it was killed
+					s.refuses("", s.ask("GET", "/readyz", ""))
+					made := s.ask("POST", "/v1/sessions", object("app", "chaos"))
+					if made.status != http.StatusCreated {
+						s.refuses("", made)
+					}
 					free()
 					s.until("a server that is ready", func() bool { return s.ask("GET", "/readyz", "").status == 200 })
+					if made.status == http.StatusCreated {
+						var info parley.SessionInfo
+						if err := json.Unmarshal(made.body, &info); err != nil {
+							t.Fatal(err)
+						}
+						must[parley.SessionInfo](s, "GET", "/v1/sessions/"+string(info.ID), "")
+					}
 				}
 				if got := s.log(id); len(got) != len(log) {
 					t.Errorf("got %d events, want %d", len(got), len(log))
