@@ -59,6 +59,7 @@ var parts = []struct {
 	{"relay", relay},
 	{"providers", providers},
 	{"turns", turns},
+	{"pages", pages},
 	{"memory", memory},
 	{"sockets", sockets},
 	{"start", start},
