@@ -15,8 +15,9 @@ import (
 
 var _ seam.Copyable = (*Store)(nil)
 
-// uncopied are tables about this file alone. The bodies of blobs are copied as a column.
-var uncopied = []string{"probe", "bodies", "app_tables", rule.CopyTable}
+// uncopied are tables about this file alone. The bodies of blobs are copied as a column, and
+// holdings are counted from the sessions.
+var uncopied = []string{"probe", "bodies", "app_tables", "holdings", rule.CopyTable}
 
 // CopyTables implements seam.Copyable.
 func (s *Store) CopyTables(ctx context.Context) (out []seam.CopyTable, err error) {

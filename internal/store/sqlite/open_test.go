@@ -63,37 +63,59 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 // so the test need not undo later migrations.
 func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
-	first, err := os.ReadFile("migrations/0001_sessions.sql")
-	must(t, err)
-	storetest.Migrated(t, open(t, t.TempDir()), func(s seam.Store) seam.Store {
-		old := s.(*sqlite.Store)
-		must(t, old.Close())
-		path := filepath.Join(old.Dir(), sqlite.FileName)
-		must(t, os.Rename(path, path+".new"))
-		c, err := zombie.OpenConn(path, zombie.OpenReadWrite|zombie.OpenCreate)
-		must(t, err)
-		must(t, sqlitex.ExecuteScript(c, string(first), nil))
-		must(t, sqlitex.ExecuteTransient(c, `ATTACH ? AS new`, &sqlitex.ExecOptions{Args: []any{path + ".new"}}))
-		copied := 0
-		must(t, sqlitex.ExecuteTransient(c, `SELECT t.name, group_concat('"' || c.name || '"') FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' GROUP BY t.name`,
-			&sqlitex.ExecOptions{ResultFunc: func(r *zombie.Stmt) error {
-				copied++
-				table, columns := r.ColumnText(0), r.ColumnText(1)
-				return sqlitex.ExecuteTransient(c, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table, nil)
-			}}))
-		if copied < 10 {
-			t.Errorf("got %d tables, want all of them", copied)
-		}
-		must(t, sqlitex.ExecuteTransient(c, `PRAGMA application_id = 1349676153`, nil)) // "Prly"
-		must(t, sqlitex.ExecuteTransient(c, `PRAGMA user_version = 1`, nil))
-		must(t, c.Close())
-		must(t, os.Remove(path+".new"))
-		return open(t, old.Dir())
-	})
+	storetest.Migrated(t, open(t, t.TempDir()), func(s seam.Store) seam.Store { return ofVersion(t, s, 1) })
 }
 
-// undo11 undoes migration 0011.
-const undo11 = `DROP INDEX keys_gone; DROP INDEX keys_gone_of; ALTER TABLE keys DROP COLUMN gone; `
+func TestADatabaseOfVersion13IsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
+	storetest.MigratedLists(t, open(t, t.TempDir()), func(s seam.Store) seam.Store { return ofVersion(t, s, 13) })
+}
+
+// ofVersion opens a database with the rows of s that the first migrations, up to n, made.
+func ofVersion(t *testing.T, s seam.Store, n int) seam.Store {
+	t.Helper()
+	old := s.(*sqlite.Store)
+	must(t, old.Close())
+	path := filepath.Join(old.Dir(), sqlite.FileName)
+	must(t, os.Rename(path, path+".new"))
+	c, err := zombie.OpenConn(path, zombie.OpenReadWrite|zombie.OpenCreate)
+	must(t, err)
+	names, err := filepath.Glob("migrations/*.sql")
+	must(t, err)
+	for _, name := range names[:n] {
+		script, err := os.ReadFile(name)
+		must(t, err)
+		must(t, sqlitex.ExecuteScript(c, string(script), nil))
+	}
+	must(t, sqlitex.ExecuteTransient(c, `ATTACH ? AS new`, &sqlitex.ExecOptions{Args: []any{path + ".new"}}))
+	copied := 0
+	must(t, sqlitex.ExecuteTransient(c, `SELECT t.name, group_concat('"' || c.name || '"') FROM sqlite_schema t, pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' GROUP BY t.name`,
+		&sqlitex.ExecOptions{ResultFunc: func(r *zombie.Stmt) error {
+			copied++
+			table, columns := r.ColumnText(0), r.ColumnText(1)
+			return sqlitex.ExecuteTransient(c, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table, nil)
+		}}))
+	if copied < 10 {
+		t.Errorf("got %d tables, want all of them", copied)
+	}
+	must(t, sqlitex.ExecuteTransient(c, `PRAGMA application_id = 1349676153`, nil)) // "Prly"
+	must(t, sqlitex.ExecuteTransient(c, `PRAGMA user_version = `+strconv.Itoa(n), nil))
+	must(t, c.Close())
+	must(t, os.Remove(path+".new"))
+	return open(t, old.Dir())
+}
+
+// undo11 undoes the migrations from 0011 on, as far as later ones would fail on what they made.
+const undo11 = undo14 + `DROP INDEX keys_gone; DROP INDEX keys_gone_of; ALTER TABLE keys DROP COLUMN gone; `
+
+const undo14 = `DROP TRIGGER holdings_made; DROP TRIGGER holdings_grown; DROP TRIGGER holdings_gone; DROP TABLE holdings;
+	DROP INDEX sessions_unlisted; DROP INDEX sessions_rest; DROP INDEX sessions_steps;
+	ALTER TABLE sessions DROP COLUMN hour; ALTER TABLE sessions DROP COLUMN since; ALTER TABLE sessions DROP COLUMN waits;
+	CREATE INDEX sessions_recent ON sessions (user, org, updated, id);
+	CREATE INDEX sessions_rest ON sessions (app, status, updated, id) WHERE held = 0;
+	CREATE INDEX sessions_steps ON sessions (app, steps, id) WHERE held = 0 AND steps > 0;
+	CREATE INDEX sessions_held ON sessions (user, org, direct, bytes); `
 
 func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 	t.Parallel()

@@ -155,35 +155,54 @@ func (w *where) order(by string, limit int) {
 
 // Sessions implements seam.Store.
 func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error) {
-	w := mine(p, "SELECT seq, info FROM sessions")
-	w.and(q.App != "", "app = ?", q.App)
-	w.and(q.Status != "", "status = ?", string(q.Status))
-	w.and(!q.Direct, "direct = 0")
-	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
-	w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), string(q.After.ID))
-	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
+	limit := rule.List(p, q.Limit)
+	part := func(direct string) where {
+		w := mine(p, "SELECT seq, info, updated, id FROM sessions")
+		w.and(q.App != "", "app = ?", q.App)
+		w.and(q.Status != "", "status = ?", string(q.Status))
+		w.and(true, direct)
+		w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
+		w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), string(q.After.ID))
+		return w
+	}
+	w := part("direct = 0")
+	if q.Direct {
+		more := part("direct = 1")
+		w.query += " UNION ALL " + more.query
+		w.args = append(w.args, more.args...)
+	}
+	w.order("updated DESC, id DESC", limit)
 	return list(ctx, s, info, w.query, w.args...)
 }
 
 // Resting implements seam.Store.
 func (s *Store) Resting(ctx context.Context, p parley.Principal, q seam.RestQuery) ([]parley.SessionInfo, error) {
-	from, at := "SELECT seq, info FROM sessions INDEXED BY sessions_rest", "updated"
-	if q.Status == "" {
-		from, at = "SELECT seq, info FROM sessions INDEXED BY sessions_steps", "steps"
+	by, at := "sessions_rest", "updated"
+	switch {
+	case q.Direct:
+		by = "sessions_direct"
+	case q.Status == "":
+		by, at = "sessions_steps", "since"
 	}
-	if q.Direct {
-		from = "SELECT seq, info FROM sessions INDEXED BY sessions_direct"
-	}
-	w := mine(p, from)
-	w.and(true, "held = 0 AND app = ?", q.App)
+	before, after, order := rule.MillisUp(q.Before), rule.Millis(q.After.Time), at+", id"
+	w := mine(p, "SELECT seq, info FROM sessions INDEXED BY "+by)
+	w.and(true, "held = 0 AND waits = 0 AND app = ?", q.App)
 	w.and(q.Direct, "direct = 1")
 	w.and(q.Status != "", "status = ?", string(q.Status))
-	w.and(q.Status == "", "steps > 0")
-	w.and(true, at+" < ?", rule.MillisUp(q.Before))
-	w.and(q.After.ID != "", "("+at+", id) > (?, ?)", rule.Millis(q.After.Time), string(q.After.ID))
-	w.order(at+", id", rule.List(p, max(0, q.Limit)))
+	w.and(q.Status == "", "since > 0")
+	w.and(true, at+" < ?", before)
+	w.and(q.After.ID != "", "("+at+", id) > (?, ?)", after, string(q.After.ID))
+	if by == "sessions_rest" { // whose entries are in order by the hour only
+		order = "hour, " + order
+		w.and(true, "hour <= ?", before/hour)
+		w.and(q.After.ID != "", "hour >= ?", after/hour)
+	}
+	w.order(order, rule.List(p, max(0, q.Limit)))
 	return list(ctx, s, info, w.query, w.args...)
 }
+
+// hour is an hour in milliseconds: see migration 0014.
+const hour = 3_600_000
 
 // Alias implements seam.Store.
 func (s *Store) Alias(ctx context.Context, p parley.Principal, app, outside string) (parley.SessionID, error) {
@@ -338,12 +357,11 @@ func (s *Store) SpentByOrg(ctx context.Context, p parley.Principal, org, day str
 
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
-	by := " INDEXED BY sessions_held"
+	w := mine(p, "SELECT coalesce(sum(sessions), 0), coalesce(sum(bytes), 0) FROM holdings")
 	if id != "" {
-		by = ""
+		w = mine(p, "SELECT count(*) FILTER (WHERE direct = 0), coalesce(sum(bytes), 0) FROM sessions")
+		w.and(true, "id = ?", string(id))
 	}
-	w := mine(p, "SELECT count(*) FILTER (WHERE direct = 0), coalesce(sum(bytes), 0) FROM sessions"+by)
-	w.and(id != "", "id = ?", string(id))
 	return one(ctx, s, func(s *zombie.Stmt) (seam.Held, error) {
 		return seam.Held{Sessions: s.ColumnInt(0), Bytes: s.ColumnInt64(1)}, nil
 	}, nil, w.query, w.args...)

@@ -185,7 +185,7 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		for _, query := range []string{
 			`DELETE FROM sessions WHERE id = ?`, `INSERT INTO gone (id) VALUES (?)`, `DELETE FROM shares WHERE session = ?`,
 			`DELETE FROM states WHERE session = ?`, `DELETE FROM turns WHERE session = ?`,
-			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE of = ? AND session <> ''`,
+			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE session = ?`,
 			`DELETE FROM aliases WHERE session = ?`, `DELETE FROM refs WHERE session = ?`, `DELETE FROM chunks WHERE session = ?`,
 			`DELETE FROM index_rows WHERE session = ? AND session <> ''`,
 		} {

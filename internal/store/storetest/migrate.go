@@ -89,6 +89,92 @@ func Migrated(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 	goesOn(t, s, log, n)
 }
 
+// MigratedLists checks that an older store, whose lists have other indexes, has the same
+// lists and sums, and keeps them right. reopen makes the old store and opens it.
+func MigratedLists(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
+	ctx := context.Background()
+	turn := func(status parley.TurnStatus) *parley.TurnRef { return &parley.TurnRef{ID: "t", Status: status} }
+	hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour / 2) }
+	for i, in := range []parley.SessionInfo{
+		{Title: `"status":"waiting" and "waiting":0`},
+		{Waiting: 1},
+		{Turn: turn(parley.StatusRunning)},
+		{Turn: turn(parley.StatusWaiting)},
+		{Turn: turn(parley.StatusInterrupted)},
+		{Direct: true},
+		{Direct: true, Waiting: 1},
+		{},
+	} {
+		for _, p := range people {
+			b := creation(p, parley.SessionID(fmt.Sprint(p.User, p.Org, i)), 1+i)
+			row := b.Index.Session
+			row.Title, row.Waiting, row.Turn, row.Direct = in.Title, in.Waiting, in.Turn, in.Direct
+			row.UpdatedAt, row.StepsSince = hour(7-i), hour(i%3)
+			must(t, s.Append(ctx, p, b))
+		}
+	}
+	type found struct {
+		Listed, All, Idle, Steps, Direct []string
+		Held, Everybody                  seam.Held
+	}
+	look := func(s seam.Store, p parley.Principal) (f found) {
+		list := func(in []parley.SessionInfo, err error) []string { must(t, err); return ids(in) }
+		f.Listed = list(s.Sessions(ctx, p, seam.SessionQuery{}))
+		f.All = list(s.Sessions(ctx, p, seam.SessionQuery{Direct: true}))
+		rest := seam.RestQuery{App: "notes", Before: start.Add(100 * time.Hour)}
+		f.Steps = list(s.Resting(ctx, p, rest))
+		rest.Status = parley.Active
+		f.Idle = list(s.Resting(ctx, p, rest))
+		rest.Direct = true
+		f.Direct = list(s.Resting(ctx, p, rest))
+		var err error
+		f.Held, err = s.Held(ctx, p, "")
+		must(t, err)
+		f.Everybody, err = s.Held(ctx, parley.System(), "")
+		must(t, err)
+		return f
+	}
+	before, all := map[parley.Principal]found{}, dump(t, s)
+	for _, p := range people {
+		before[p] = look(s, p)
+	}
+	equal(t, "listed sessions", len(before[ann].Listed), 6)
+	equal(t, "all sessions", len(before[ann].All), 8)
+	equal(t, "sessions at rest", len(before[ann].Idle), 4)
+	s = reopen(s)
+	for _, p := range people {
+		equal(t, "after the migration", look(s, p), before[p])
+	}
+	equal(t, "everything else", dump(t, s), all)
+	// Its lists go on: one session runs, one waits, one is asleep again, one is gone.
+	for i, change := range map[int]func(*parley.SessionInfo){
+		7: func(in *parley.SessionInfo) { in.Turn = turn(parley.StatusRunning) },
+		4: func(in *parley.SessionInfo) { in.Waiting = 1 },
+		1: func(*parley.SessionInfo) {},
+	} {
+		id := parley.SessionID(fmt.Sprint("annacme", i))
+		in := info(ann, id)
+		in.UpdatedAt, in.StepsSince = hour(10+i), hour(i)
+		change(&in)
+		must(t, s.Append(ctx, ann, seam.Batch{Session: id, Epoch: 1, After: int64(1 + i), Events: steered(id, int64(2+i), 1), Index: seam.Index{Session: &in}}))
+	}
+	must(t, s.Delete(ctx, ann, "annacme5"))
+	now := look(s, ann)
+	equal(t, "all sessions in the end", now.All, []string{"annacme7", "annacme4", "annacme1", "annacme0", "annacme2", "annacme3", "annacme6"})
+	equal(t, "at rest in the end", now.Idle, []string{"annacme0", "annacme1"})
+	equal(t, "with steps in the end", now.Steps, []string{"annacme0", "annacme1"})
+	equal(t, "direct ones in the end", len(now.Direct), 0)
+	equal(t, "counted in the end", now.Held.Sessions, 6)
+	sum := int64(0)
+	for _, id := range now.All {
+		held, err := s.Held(ctx, ann, parley.SessionID(id))
+		must(t, err)
+		sum += held.Bytes
+	}
+	equal(t, "held in the end", now.Held.Bytes, sum)
+	equal(t, "held by everybody", now.Everybody.Bytes, sum+before[bob].Held.Bytes+before[ann2].Held.Bytes)
+}
+
 // goesOn uses two logs of an old store as any other: P, condensed up to n-2, and C,
 // whose n events are copies.
 func goesOn(t *testing.T, s seam.Store, log map[parley.SessionID][]parley.Event, n int64) {
