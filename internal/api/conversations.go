@@ -28,7 +28,7 @@ const (
 
 	// textEvery is how often the answer of a turn in flight is looked up.
 	textEvery = 500 * time.Millisecond
-	maxTexts  = 1000 // sessions whose last look is remembered
+	maxTexts  = 8 << 20 // bytes of the answers that are remembered
 )
 
 // ConversationParam is exported for the same reason as SessionParam.
@@ -273,44 +273,82 @@ func (s *Server) answerSoFar(ctx context.Context, p parley.Principal, id parley.
 	return strings.Join(said, "\n\n"), nil
 }
 
-// texts remembers answers so far, so that many clients who ask cost no more than one.
+// texts remembers answers so far, so that many clients who ask cost no more than one. Those that nobody has asked for for a while are
+// forgotten, and of several turns together only so many bytes are kept.
 type texts struct {
 	mu  sync.Mutex
 	all map[parley.SessionID]*inFlight
 }
 
 type inFlight struct {
-	mu   sync.Mutex
-	turn parley.TurnID
-	at   time.Time
+	turn chan struct{} // holds one token: whoever has it may look, and change what follows
+	of   parley.TurnID
 	text string
+
+	at   time.Time // as size, with the lock of texts
+	size int
 }
 
 // of is the answer so far, which look looks up unless that was done shortly before.
 func (t *texts) of(ctx context.Context, id parley.SessionID, turn parley.TurnID, look func() (string, error)) (string, error) {
+	f := t.find(id)
+	select {
+	case <-f.turn:
+	case <-ctx.Done():
+		return "", parley.Errorf(parley.CodeCancelled, "the request was given up while others asked for the same")
+	}
+	defer func() { f.turn <- struct{}{} }()
 	t.mu.Lock()
-	if len(t.all) >= maxTexts {
-		t.all = nil // each is looked up again
-	}
-	if t.all == nil {
-		t.all = map[parley.SessionID]*inFlight{}
-	}
-	f := t.all[id]
-	if f == nil {
-		f = &inFlight{}
-		t.all[id] = f
-	}
+	fresh := f.of == turn && time.Since(f.at) < textEvery
 	t.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.turn == turn && time.Since(f.at) < textEvery {
+	if fresh {
 		return f.text, nil
 	}
 	text, err := look()
 	if err == nil {
-		f.turn, f.at, f.text = turn, time.Now(), text
+		f.of, f.text = turn, text
+		t.keep(id, f)
 	}
 	return text, err
+}
+
+func (t *texts) find(id parley.SessionID) *inFlight {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.all[id]
+	if f == nil {
+		f = &inFlight{turn: make(chan struct{}, 1), at: time.Now()}
+		f.turn <- struct{}{}
+		if t.all == nil {
+			t.all = map[parley.SessionID]*inFlight{}
+		}
+		t.all[id] = f
+	}
+	return f
+}
+
+// keep remembers a text that was just looked up, and forgets others: those that are too old to be used, and if there are still too many
+// bytes, the others, too.
+func (t *texts) keep(id parley.SessionID, f *inFlight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.at, f.size = time.Now(), len(f.text)
+	t.all[id] = f
+	total := 0
+	for other, o := range t.all {
+		if time.Since(o.at) >= textEvery {
+			delete(t.all, other)
+		} else {
+			total += o.size
+		}
+	}
+	for other, o := range t.all {
+		if total <= maxTexts {
+			break
+		}
+		delete(t.all, other)
+		total -= o.size
+	}
 }
 
 // followConversation begins with the conversation as it is, or with the changes behind a cursor.
