@@ -274,7 +274,7 @@ func (s state) clean() bool { return s.there == s.commits && string(s.work) == s
 // working reads a file in both places.
 func (l *Lake) working(ctx context.Context, b gitrepo.Base, name string) (s state, err error) {
 	s.path = name
-	s.work, err = l.tree.Read(name, MaxEntity)
+	s.work, err = l.read(name)
 	switch {
 	case err == nil:
 		s.there = true

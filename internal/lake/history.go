@@ -53,7 +53,12 @@ func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err
 		return h, err
 	}
 	if len(list) == 0 && p.After == "" {
-		if _, err := l.tree.Stat(name); err != nil {
+		tree, done, err := l.folder.use()
+		if err != nil {
+			return h, err
+		}
+		defer done()
+		if _, err := tree.Stat(name); err != nil {
 			return h, notFound(name)
 		}
 	}
@@ -130,7 +135,7 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 	var body string
 	is := true
 	if to == "" {
-		raw, rerr := l.tree.Read(name, MaxEntity)
+		raw, rerr := l.read(name)
 		if body = string(raw); parley.CodeOf(rerr) == parley.CodeNotFound {
 			is = false
 		} else if rerr != nil {

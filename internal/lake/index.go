@@ -14,7 +14,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/wiki"
 )
 
@@ -43,7 +42,7 @@ CREATE VIRTUAL TABLE text USING fts5(title, tags, body, tokenize = "porter unico
 // index is the search index of a lake.
 type index struct {
 	name  string
-	tree  files.Tree
+	in    *folder
 	o     Options
 	read  chan *sqlite.Conn // connections for readers
 	mu    sync.Mutex        // for what follows, and for writing
@@ -63,11 +62,11 @@ type known struct {
 // readers is how many queries are made at once. Each costs a connection with its cache.
 const readers = 3
 
-func openIndex(dir string, tree files.Tree, o Options) (*index, error) {
+func openIndex(dir string, in *folder, o Options) (*index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "%w", err)
 	}
-	x := &index{name: filepath.Join(dir, "lake.db"), tree: tree, o: o, read: make(chan *sqlite.Conn, readers)}
+	x := &index{name: filepath.Join(dir, "lake.db"), in: in, o: o, read: make(chan *sqlite.Conn, readers)}
 	for range readers {
 		x.read <- nil
 	}

@@ -38,7 +38,6 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/files"
 	"github.com/parley-server/parley/internal/gitrepo"
 )
 
@@ -71,11 +70,11 @@ type Options struct {
 
 // Lake is an open lake.
 type Lake struct {
-	dir  string
-	root *os.Root
-	tree files.Tree
-	o    Options
-	x    *index
+	dir    string
+	is     os.FileInfo // the folder
+	o      Options
+	x      *index
+	folder folder
 
 	mu   sync.Mutex
 	repo *gitrepo.Repo // nil: not opened yet
@@ -95,14 +94,19 @@ func Open(_ context.Context, dir string, o Options) (*Lake, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	is, err := os.Stat(dir)
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "the lake's folder cannot be opened: %w", err)
 	}
-	l := &Lake{dir: dir, root: root, tree: files.Of(root), o: o}
+	l := &Lake{dir: dir, is: is, o: o, folder: folder{dir: dir, is: is}}
+	_, done, err := l.folder.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	sum := sha256.Sum256([]byte(dir))
-	if l.x, err = openIndex(filepath.Join(o.Private, hex.EncodeToString(sum[:8])), l.tree, o); err != nil {
-		_ = root.Close()
+	if l.x, err = openIndex(filepath.Join(o.Private, hex.EncodeToString(sum[:8])), &l.folder, o); err != nil {
+		_ = l.folder.end()
 		return nil, err
 	}
 	return l, nil
@@ -143,17 +147,29 @@ func (l *Lake) git(ctx context.Context, mayMake bool) (*gitrepo.Repo, error) {
 // Repo is the repository. Whoever commits in it by other ways than the lake's uses this one.
 func (l *Lake) Repo(ctx context.Context) (*gitrepo.Repo, error) { return l.git(ctx, true) }
 
-// Close closes the lake. Nothing is lost by not closing it.
-func (l *Lake) Close() error { return errors.Join(l.x.close(), l.root.Close()) }
+// Close closes the lake, when what is under way in it is over. Nothing is lost by not closing it.
+func (l *Lake) Close() error { return errors.Join(l.x.close(), l.folder.end()) }
+
+// rest closes what the lake has open, until it is needed again.
+func (l *Lake) rest() {
+	l.x.rest()
+	l.folder.rest()
+}
 
 // moved reports whether another folder is at the lake's path now.
 func (l *Lake) moved() bool {
-	is, err := l.root.Stat(".")
-	if err != nil {
-		return true
-	}
 	now, err := os.Stat(l.dir)
-	return err != nil || !os.SameFile(is, now)
+	return err != nil || !os.SameFile(l.is, now)
+}
+
+// read reads a file of the lake.
+func (l *Lake) read(name string) ([]byte, error) {
+	tree, done, err := l.folder.use()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return tree.Read(name, MaxEntity)
 }
 
 // Dir is the lake's folder.

@@ -3,6 +3,7 @@ package lake
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 
 	"github.com/parley-server/parley"
@@ -23,8 +24,8 @@ type Lakes struct {
 // New makes the lakes of a server, with these options for each.
 func New(o Options) *Lakes { return &Lakes{o: o, all: map[string]*Lake{}} }
 
-// In returns the lake in a folder. It is the same for all callers, and stays usable until [Lakes.Close]. Of lakes that were not used for
-// a while only little stays in memory.
+// In returns the lake in a folder. It is the same for all callers, and stays usable until [Lakes.Close], or until another folder is in its
+// place. Of lakes that were not used for a while little stays in memory, and nothing is open.
 func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
 	dir, err := real(dir)
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
 	}
 	l := s.all[dir]
 	if l != nil && l.moved() {
-		_ = l.Close() // another folder is there now
+		_ = l.Close() // another folder is there now; who uses the one before comes to an end first
 		delete(s.all, dir)
 		l = nil
 	}
@@ -47,6 +48,7 @@ func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
 		}
 		s.all[dir] = l
 	}
+	l.folder.wake()
 	for i, d := range s.order {
 		if d == dir {
 			s.order = append(s.order[:i], s.order[i+1:]...)
@@ -55,9 +57,21 @@ func (s *Lakes) In(ctx context.Context, dir string) (*Lake, error) {
 	}
 	if s.order = append(s.order, dir); len(s.order) > maxOpen {
 		if old := s.all[s.order[0]]; old != nil {
-			old.x.rest()
+			old.rest()
 		}
 		s.order = s.order[1:]
+	}
+	return l, nil
+}
+
+// At is In for a folder that is open already, as the workspace of a call is. What is at its path may have been replaced since.
+func (s *Lakes) At(ctx context.Context, root *os.Root) (*Lake, error) {
+	l, err := s.In(ctx, root.Name())
+	if err != nil {
+		return nil, err
+	}
+	if is, err := root.Stat("."); err != nil || !os.SameFile(is, l.is) {
+		return nil, parley.Errorf(parley.CodeUnavailable, "the lake is not there any more: its folder was replaced")
 	}
 	return l, nil
 }

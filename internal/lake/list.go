@@ -288,7 +288,7 @@ func (l *Lake) lines(c *sqlite.Conn, list []Backlink) error {
 			if err := each(c, `SELECT title FROM file WHERE path = ?`, []any{b.Path}, func(st *sqlite.Stmt) error { title = st.ColumnText(0); return nil }); err != nil {
 				return err
 			}
-			if raw, err := l.tree.Read(b.Path, MaxEntity); err == nil {
+			if raw, err := l.read(b.Path); err == nil {
 				body = strings.Split(string(raw), "\n")
 			}
 		}

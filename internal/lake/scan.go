@@ -97,6 +97,11 @@ func (x *index) again() error {
 
 func (x *index) walk(ctx context.Context, began time.Time) error {
 	seen := make(map[string]bool, len(x.known))
+	tree, done, err := x.in.use()
+	if err != nil {
+		return err
+	}
+	defer done()
 	var list []read
 	flush := func() error {
 		if err := x.put(list); err != nil {
@@ -106,7 +111,7 @@ func (x *index) walk(ctx context.Context, began time.Time) error {
 		list = list[:0]
 		return nil
 	}
-	err := x.tree.Walk(ctx, ".", files.Walk{Most: maxFiles}, func(e files.Entry) error {
+	err = tree.Walk(ctx, ".", files.Walk{Most: maxFiles}, func(e files.Entry) error {
 		seen[e.Path] = true
 		have, ok := x.known[e.Path]
 		info, err := e.Stat()
@@ -117,7 +122,7 @@ func (x *index) walk(ctx context.Context, began time.Time) error {
 		if ok && !have.racy && have.stamp == stampOf(info) {
 			return nil
 		}
-		r, ok := x.one(e.Path, began)
+		r, ok := one(tree, e.Path, began)
 		if !ok {
 			seen[e.Path] = false
 			return nil
@@ -139,9 +144,9 @@ func (x *index) walk(ctx context.Context, began time.Time) error {
 }
 
 // one reads a file. ok is false if there is none that can be read.
-func (x *index) one(name string, began time.Time) (r read, ok bool) {
+func one(tree files.Tree, name string, began time.Time) (r read, ok bool) {
 	r.path = name
-	info, err := x.tree.Stat(name)
+	info, err := tree.Stat(name)
 	if err != nil || info.Dir {
 		return r, false
 	}
@@ -159,7 +164,7 @@ func (x *index) one(name string, began time.Time) (r read, ok bool) {
 		r.p = &p
 		return r, true
 	}
-	if body, err = x.tree.Read(name, MaxEntity); err != nil {
+	if body, err = tree.Read(name, MaxEntity); err != nil {
 		return r, false
 	}
 	p := parse(name, body)
@@ -178,10 +183,16 @@ func (x *index) wrote(paths []string) error {
 }
 
 func (x *index) these(paths []string) error {
+	tree, done, err := x.in.use()
+	if err != nil {
+		x.last = time.Time{}
+		return err
+	}
+	defer done()
 	began := time.Now()
 	var list []read
 	for _, name := range paths {
-		r, ok := x.one(name, began)
+		r, ok := one(tree, name, began)
 		r.gone = !ok
 		list = append(list, r)
 	}
@@ -195,7 +206,7 @@ func (x *index) these(paths []string) error {
 
 // body reads an entity.
 func (l *Lake) body(name string) ([]byte, error) {
-	body, err := l.tree.Read(name, MaxEntity)
+	body, err := l.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notFound(name)
 	}

@@ -11,10 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/files"
@@ -30,9 +28,7 @@ type Options struct {
 // Toolset is the tools. It is safe for concurrent use.
 type Toolset struct {
 	o Options
-
-	mu      sync.Mutex
-	running map[parley.CallID]bool
+	seam.Running
 }
 
 var (
@@ -44,7 +40,7 @@ var (
 )
 
 // New makes a toolset.
-func New(o Options) *Toolset { return &Toolset{o: o, running: map[parley.CallID]bool{}} }
+func New(o Options) *Toolset { return &Toolset{o: o} }
 
 //go:embed descriptions/*.md schemas/*.json
 var texts embed.FS
@@ -121,8 +117,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return failed(err)
 	}
 	if Changes(r.Name) {
-		t.begin(r.Call)
-		defer t.over(r.Call)
+		defer t.Begin(r.Call)()
 	}
 	res, err := run(ctx, call{r, l})
 	if err != nil {
@@ -141,22 +136,7 @@ func (t *Toolset) lake(ctx context.Context, r seam.Run) (*lake.Lake, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := all.In(ctx, root.Name())
-	if err != nil {
-		return nil, err
-	}
-	// The lake is opened by its path. What is there may have been replaced since the workspace was opened.
-	is, err := root.Stat(".")
-	if err == nil {
-		var now os.FileInfo
-		if now, err = os.Stat(l.Dir()); err == nil && !os.SameFile(is, now) {
-			err = errors.New("the folder was replaced")
-		}
-	}
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeUnavailable, "the lake is not there any more: %w", err)
-	}
-	return l, nil
+	return all.At(ctx, root)
 }
 
 // failed is the result of a call that changed nothing. A mistake that the model can correct is a
@@ -171,25 +151,6 @@ func failed(err error) (parley.ToolResult, error) {
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: text, Error: &info}, nil
 	}
 	return parley.ToolResult{}, seam.NotSent(err)
-}
-
-func (t *Toolset) begin(c parley.CallID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.running[c] = true
-}
-
-func (t *Toolset) over(c parley.CallID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.running, c)
-}
-
-// Over implements seam.Local.
-func (t *Toolset) Over(_ string, c parley.CallID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.running[c]
 }
 
 // Reconciles implements seam.Choosy.

@@ -11,10 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -33,9 +31,7 @@ type Options struct {
 // Toolset is the tools. It is safe for concurrent use.
 type Toolset struct {
 	o Options
-
-	mu      sync.Mutex
-	running map[parley.CallID]bool
+	seam.Running
 }
 
 var (
@@ -49,7 +45,7 @@ func New(o Options) *Toolset {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Toolset{o: o, running: map[parley.CallID]bool{}}
+	return &Toolset{o: o}
 }
 
 //go:embed descriptions/*.md
@@ -113,14 +109,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		}
 		return scanned(s)
 	case NamePropose:
-		t.mu.Lock()
-		t.running[r.Call] = true
-		t.mu.Unlock()
-		defer func() {
-			t.mu.Lock()
-			delete(t.running, r.Call)
-			t.mu.Unlock()
-		}()
+		defer t.Begin(r.Call)()
 		var in struct {
 			Contradictions []tidy.Judged `json:"contradictions"`
 			Leave          []string      `json:"leave"`
@@ -173,13 +162,6 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResult,
 
 // Reconciles implements seam.Choosy.
 func (*Toolset) Reconciles(tool string) bool { return tool == NamePropose }
-
-// Over implements seam.Local.
-func (t *Toolset) Over(_ string, c parley.CallID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.running[c]
-}
 
 func scanned(s tidy.Scanned) (parley.ToolResult, error) {
 	var b strings.Builder
@@ -237,21 +219,7 @@ func (t *Toolset) lake(ctx context.Context, r seam.Run) (*lake.Lake, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := all.In(ctx, root.Name())
-	if err != nil {
-		return nil, err
-	}
-	is, err := root.Stat(".")
-	if err == nil {
-		var now os.FileInfo
-		if now, err = os.Stat(l.Dir()); err == nil && !os.SameFile(is, now) {
-			err = errors.New("the folder was replaced")
-		}
-	}
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeUnavailable, "the lake is not there any more: %w", err)
-	}
-	return l, nil
+	return all.At(ctx, root)
 }
 
 // failed is the result of a call that changed nothing.
