@@ -161,6 +161,9 @@ func (t *turn) recorded(u *use, d seam.Decision) any {
 	case r.Outcome != parley.OutcomeOK:
 		text = "It failed: " + text
 	}
+	if t.gone[u.call] {
+		text += "\n" + agentLost
+	}
 	return decision(false, "[This call was made before the turn was interrupted, and is not made again.]\n"+text, nil)
 }
 

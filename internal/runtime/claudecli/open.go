@@ -77,7 +77,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 	p.last = s.Turn.ID
 	p.mu.Unlock()
 	said := steers(s.Turn, t.entry)
-	o.id = promptID(s.Turn.ID, "message")
+	o.id = t.messageID("message")
 	switch {
 	case own:
 	case goesOn: // a hook has something to say about how the turn ended
@@ -89,7 +89,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 			}
 			o.content = append(o.content, content...)
 		}
-		o.id = promptID(s.Turn.ID, fmt.Sprintf("again %d", len(said)))
+		o.id = t.messageID(fmt.Sprintf("again %d", len(said)))
 		t.heard = len(said)
 		if o.content == nil {
 			o.content = words("Go on.")

@@ -270,6 +270,9 @@ func (p *process) failure(err error) error {
 		return err
 	}
 	said := p.stderr.String()
+	if said == "" && errors.Is(err, errGone) {
+		return errGone // it was killed
+	}
 	e := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended before it was ready").WithHint("`parley doctor` says which version it is and what is missing")
 	if said != "" {
 		e.Message += ": " + parley.Cut(said, 500)

@@ -13,12 +13,21 @@ import (
 // again; the others are made now. So a turn continues from any prefix of its log, whatever the CLI
 // itself has kept of it.
 
+// agentLost is what became of an agent that cannot go on.
+const agentLost = "The agent ended with its process, before it was done."
+
 // recall finds the replies and calls of the turn that are in the log.
 func (t *turn) recall(now *parley.Turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range now.Agents {
 		if a.Ended || a.Path.OfMemory() {
+			continue
+		}
+		if call := now.Tool(a.Call); a.IsSub() && call != nil && call.Status == parley.ToolIsEnded {
+			// It worked in the background. Its call is not made again, so it does not go on.
+			t.note(a.Path, parley.AgentEnded{Result: agentLost, Outcome: parley.OutcomeError, Told: true})
+			t.gone[a.Call] = true
 			continue
 		}
 		for _, it := range a.Items {

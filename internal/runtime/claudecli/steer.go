@@ -7,6 +7,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// messageID is the id of a message to the CLI, which names the turn. Each attempt has ids of its own: the CLI
+// drops a message whose id is in its transcript, also in what it was told not to go on from.
+func (t *turn) messageID(what string) string { return promptID(t.h.Turn(), t.attempt+" "+what) }
+
 // say sends a message to the CLI.
 func (t *turn) say(id string, content []any) error {
 	t.mu.Lock()
@@ -37,7 +41,7 @@ func (t *turn) steer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := t.say(promptID(s.Turn.ID, fmt.Sprintf("steer %d", from+i)), content); err != nil {
+		if err := t.say(t.messageID(fmt.Sprintf("steer %d", from+i)), content); err != nil {
 			return err
 		}
 	}

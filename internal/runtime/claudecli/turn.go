@@ -18,8 +18,10 @@ type turn struct {
 	h     seam.Host
 	app   *parley.App
 	entry parley.AgentPath
-	ctx   context.Context //nolint:containedctx // the attempt's: requests of the CLI arrive outside Run's goroutine
-	p     *process
+	// attempt is different in each attempt.
+	attempt string
+	ctx     context.Context //nolint:containedctx // the attempt's: requests of the CLI arrive outside Run's goroutine
+	p       *process
 
 	lines   *lines
 	calls   *calls
@@ -37,6 +39,7 @@ type turn struct {
 	over   *parley.Error                      // why the turn fails
 	broke  *parley.Error                      // why the last model call failed
 	again  map[parley.AgentPath][]parley.Item // replies of this turn that the CLI is to get again
+	gone   map[parley.CallID]bool             // calls of the turn whose agents cannot go on; written before the CLI works
 }
 
 func (t *turn) event(path parley.AgentPath, p parley.Payload) parley.Event {

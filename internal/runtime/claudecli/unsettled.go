@@ -54,7 +54,7 @@ func (t *turn) ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 	return a, err
 }
 
-// lost gives an outcome to everything that was under way when the CLI ended.
+// lost gives an outcome to what was under way when the CLI ended and the next one cannot go on with.
 func (t *turn) lost(ctx context.Context) error {
 	now := t.h.State().Turn
 	if now == nil {
@@ -70,19 +70,12 @@ func (t *turn) lost(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, a := range now.Agents {
-		if a.IsSub() && !a.Ended {
-			t.note(a.Path, parley.AgentEnded{Result: "The agent ended with its process.", Outcome: parley.OutcomeError, Told: true})
-		}
-	}
 	for _, c := range now.Tools.Open() {
-		if c.Status == parley.ToolIsEnded {
+		// What was only asked for, or only reads, is made by the next process. A call of ours was not cut off.
+		if c.Status != parley.ToolIsStarted || c.Effect == parley.EffectRead || nativeIn(t.app, c.Name) == nil {
 			continue
 		}
-		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The Claude CLI ended before the call was made."}
-		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
-			r.Outcome, r.Output = parley.OutcomeUnknown, "The Claude CLI ended while it made the call. It is not known whether it took effect."
-		}
+		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeUnknown, Output: "The Claude CLI ended while it made the call. It is not known whether it took effect."}
 		if err := t.h.End(ctx, r); err != nil {
 			return err
 		}

@@ -71,6 +71,9 @@ func (p *program) openSession() error {
 	if err != nil {
 		return err
 	}
+	for _, s := range all { // also of what is not gone on from
+		p.seen[s.UUID] = s.Type == "user"
+	}
 	leaf := ""
 	if len(all) > 0 {
 		leaf = all[len(all)-1].UUID

@@ -44,6 +44,8 @@ type Step struct {
 	Text string `json:"text,omitempty"` // [sees]: what the model sees of earlier turns
 	Fail string `json:"fail,omitempty"` // "overloaded": the first call fails; "forbidden": each does
 	Use  []Use  `json:"use,omitempty"`
+	// Until is a file for which the model waits when it has said the text and before it makes the calls.
+	Until string `json:"until,omitempty"`
 }
 
 // Use is a call of a tool.
@@ -67,7 +69,7 @@ type model struct {
 	failed map[string]bool
 }
 
-func (m *model) next(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+func (m *model) next(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	var steps []Step
 	var all []string
 	script, at := "", 0
@@ -110,6 +112,16 @@ func (m *model) next(_ context.Context, r seam.Request, say func(string)) (seam.
 	for _, w := range strings.SplitAfter(s.Text, " ") {
 		if w != "" {
 			say(w)
+		}
+	}
+	for s.Until != "" {
+		if _, err := os.Stat(s.Until); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return seam.Reply{}, context.Cause(ctx)
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	reply := seam.Reply{StopReason: "end_turn"}

@@ -1,0 +1,158 @@
+package claudetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/runtime/claudecli"
+	sim "github.com/parley-server/parley/internal/sim/claudecli"
+	"github.com/parley-server/parley/internal/store/mem"
+)
+
+// driven answers what a turn asks until it ends: questions with A, permissions with yes, and what is asked
+// about writes with what the world shows. not are the tools whose calls did not take effect.
+func (r *Rig) driven(t testing.TB, id parley.TurnID) (got parley.TurnInfo, not map[string]bool) {
+	t.Helper()
+	not = map[string]bool{}
+	for {
+		got = r.Await(id)
+		if got.Status != parley.StatusWaiting {
+			return got, not
+		}
+		st, err := r.Engine.State(ctx, enginetest.User, got.SessionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range st.Interactions {
+			a := parley.Answer{Choice: parley.ChoiceAllow}
+			switch in.Kind {
+			case parley.KindQuestion:
+				a = parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{"Which?": "A"}}
+			case parley.KindUnknown:
+				a.Choice = parley.ChoiceHappened
+				if in.Tool == "Write" && r.File("a.txt") != "hello" || in.Tool == "Bash" && r.File("log.txt") == "no file" {
+					a.Choice, not[in.Tool] = parley.ChoiceDidNot, true
+				}
+			}
+			_, err := r.Engine.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: a})
+			if code := parley.CodeOf(err); err != nil && code != parley.CodeConflict && code != parley.CodeNotFound {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// dies: the CLI alone is killed at every step of a turn with writes and a question: each line that it reads
+// or writes, each effect, and before and after each call of the model. The turn goes on with another process,
+// nothing is done twice, and nothing is left running.
+func dies(t *testing.T, c CLI) {
+	for n := 1; ; n++ {
+		path := c.Play(t, sim.Play{At: n, Then: sim.Die}, sim.Play{})
+		r := New(t, path, t.TempDir(), mem.New(), func(_ *parley.App, _ *claudecli.Options, e *engine.Options) { e.Patience = 0 })
+		s := r.Session()
+		turn := r.Send(s.ID, Script(
+			Step{Text: "I write.", Use: []Use{write(r, "a.txt", "hello")}}, Step{Use: []Use{bash("echo once >> log.txt")}},
+			Step{Use: []Use{which}}, Step{Use: []Use{{"mcp__parley__count", map[string]any{"what": "x"}}}}, Step{Text: "All done."},
+		))
+		got, not := r.driven(t, turn.ID)
+		log := r.check(t, s)
+		wrote, ran := "hello", "once\n"
+		if not["Write"] {
+			wrote = "no file"
+		}
+		if not["Bash"] {
+			ran = "no file"
+		}
+		if got.Status != parley.StatusCompleted || got.Response.Message != "All done." || r.File("a.txt") != wrote || r.File("log.txt") != ran {
+			t.Errorf("killed at %d: %s %+v, %q, %q\n%s", n, got.Status, got.Error, r.File("a.txt"), r.File("log.txt"), Told(log))
+		}
+		for _, name := range []string{"Write", "Bash", "AskUserQuestion", "count"} {
+			if made := slices.DeleteFunc(ended(t, log), func(e string) bool { return !strings.HasPrefix(e, name+" ") }); !slices.Contains([]string{name + " ok", name + " unknown"}, made[len(made)-1]) {
+				t.Errorf("killed at %d: %v\n%s", n, made, Told(log))
+			}
+		}
+		r.Stop()
+		if left := running(t, r.Data); len(left) > 0 {
+			t.Errorf("killed at %d: %v are left", n, left)
+		}
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "start-1")); err != nil || t.Failed() {
+			t.Logf("killed at %d steps", n-1)
+			return
+		}
+	}
+}
+
+// kill kills the CLI, and nothing that it has started.
+func (r *Rig) kill(t testing.TB) {
+	t.Helper()
+	for _, pid := range running(t, r.Data) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err == nil && strings.Contains(string(stat), fmt.Sprintf("PPid:\t%d\n", os.Getpid())) {
+			p, err := os.FindProcess(pid)
+			if err == nil {
+				err = p.Kill()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Error("there is no CLI to kill")
+}
+
+// killedAlone: the CLI is killed at the points of a turn that differ for a real program: during text, while
+// a permission is asked for, between the effect of a command and its end, and while a question is asked.
+func killedAlone(t *testing.T, c CLI) {
+	r := c.start(t, asks)
+	defer r.Stop()
+	s := r.Session()
+	until := filepath.Join(r.Work, "until")
+	turn := r.Send(s.ID, Script(Step{Text: "Once upon a time", Until: until, Use: []Use{write(r, "a.txt", "hello")}}, Step{Text: "All done."}))
+	within(t, "text", func() bool { return Count(r.Log(s.ID), "model.started") == 1 })
+	r.kill(t)
+	within(t, "another process", func() bool { return Count(r.Log(s.ID), "model.started") == 2 })
+	r.put(t, "until")
+	in := r.waiting(t, s)
+	r.kill(t)
+	within(t, "another process", func() bool { return Count(r.Log(s.ID), "runtime.noted") == 2 })
+	r.answer(t, in, parley.Answer{Choice: parley.ChoiceAllow})
+	if got, _ := r.driven(t, turn.ID); got.Status != parley.StatusCompleted || got.Response.Message != "All done." || r.File("a.txt") != "hello" {
+		t.Errorf("%s %+v %q\n%s", got.Status, got.Error, r.File("a.txt"), Told(r.Log(s.ID)))
+	}
+	turn = r.Send(s.ID, Script(Step{Use: []Use{bash("echo once >> log.txt; while true; do date +%s%N > alive; sleep 0.05; done")}}, Step{Use: []Use{which}}, Step{Text: "All done."}))
+	r.answer(t, r.waiting(t, s), parley.Answer{Choice: parley.ChoiceAllow})
+	within(t, "the command", func() bool { return r.File("alive") != "no file" })
+	r.kill(t)
+	in = r.waiting(t, s)
+	if in.Kind != parley.KindUnknown {
+		t.Errorf("%+v", in)
+	}
+	before := r.File("alive")
+	r.pause()
+	if r.File("alive") != before {
+		t.Error("the command goes on without its CLI")
+	}
+	r.answer(t, in, parley.Answer{Choice: parley.ChoiceHappened})
+	in = r.waiting(t, s)
+	if in.Kind != parley.KindQuestion {
+		t.Errorf("%+v", in)
+	}
+	r.kill(t)
+	if got, _ := r.driven(t, turn.ID); got.Status != parley.StatusCompleted || got.Response.Message != "All done." || r.File("log.txt") != "once\n" {
+		t.Errorf("%s %+v %q\n%s", got.Status, got.Error, r.File("log.txt"), Told(r.Log(s.ID)))
+	}
+	log := r.check(t, s)
+	if diff := cmp.Diff([]string{"Write ok", "Bash unknown", "AskUserQuestion ok"}, slices.DeleteFunc(ended(t, log), func(e string) bool { return strings.HasSuffix(e, "cancelled") })); diff != "" {
+		t.Errorf("%s\n%s", diff, Told(log))
+	}
+}
