@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -135,12 +136,12 @@ func (s *Server) followHead(media string) func(context.Context, parley.Principal
 
 // streamOr serves a session's events itself if a stream is requested, and passes
 // everything else to next. form is the kind of stream that the path stands for; if empty,
-// the request decides. A stream keeps its goroutine's stack for hours, and a stack of 8
-// KB may hold 4. So everything that is decided once is decided in functions that have
-// returned by then.
+// the request decides. A stream keeps its goroutine's stack for hours. So everything that
+// is decided once is decided aside.
 func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		st := s.asked(w, r, form)
+		var st *stream
+		aside.Do(func() { st = s.asked(w, r, form) })
 		if st == nil {
 			next(w, r)
 			return
@@ -152,11 +153,12 @@ func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	}
 }
 
-// streamAfter serves the stream that next left for it, once next has returned and its
-// stack is free.
+// streamAfter serves the stream that next left for it. next runs aside: see streamOr.
 func (s *Server) streamAfter(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if st := leftBy(next, w, r); st != nil {
+		var st *stream
+		aside.Do(func() { st = leftBy(next, w, r) })
+		if st != nil {
 			s.serve(w, r, st)
 		}
 	}

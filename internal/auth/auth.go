@@ -156,12 +156,27 @@ type door struct {
 	wrong wrongs
 }
 
+// ServeHTTP has a small frame, since every stream has it on its stack for as long as it is open.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, r, done := d.admit(w, r)
+	for _, do := range done {
+		defer do()
+	}
+	if r != nil {
+		d.next.ServeHTTP(w, r)
+	}
+}
+
+// admit finds out who asks. It returns the request for the handlers behind the door, or nil if it has
+// refused it, and what has to be done when it is over.
+//
+//go:noinline
+func (d *door) admit(w http.ResponseWriter, r *http.Request) (_ http.ResponseWriter, _ *http.Request, over []func()) {
 	trusted := d.o.Mode == ModeIngress && from(r, d.o.Supervisor)
 	app, own := d.o.Own(r)
 	who, done, err := d.who(r, trusted, own)
 	if done != nil {
-		defer done()
+		over = append(over, done)
 	}
 	if err == nil && who.Metrics && !d.o.Metrics(r) {
 		who, err = Identity{}, parley.Errorf(parley.CodeForbidden, "this key opens /metrics and nothing else").
@@ -180,7 +195,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil && !d.o.Open(r) {
 		refuse(w, d.o.Fail, err)
-		return
+		return w, nil, over
 	}
 	ctx := context.WithValue(r.Context(), identityKey{}, found{who, err})
 	if who.until != nil {
@@ -188,19 +203,19 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// sign-in, which says why.
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(who.until, func() {
+		stop := context.AfterFunc(who.until, func() {
 			why := context.Cause(who.until)
 			if errors.Is(why, context.Canceled) {
 				why = errRevoked
 			}
 			cancel(why)
-		})()
+		})
+		over = append(over, func() { stop(); cancel(nil) })
 	}
 	if !who.Expires.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, who.Expires.Sub(d.o.Now()), errExpired)
-		defer cancel()
+		over = append(over, cancel)
 	}
 	r = r.WithContext(ctx)
 	if trusted {
@@ -212,7 +227,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.Header.Del(name)
 		}
 	}
-	d.next.ServeHTTP(w, r)
+	return w, r, over
 }
 
 // within refuses what a key has no scope for.

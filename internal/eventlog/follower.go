@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 )
 
 // follower is one Follow. It reads the store until nothing new is there, then takes from
@@ -70,14 +71,15 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 	}
 	taken := sync.OnceFunc(leave)
 	defer taken()
-	events, err := f.l.read(ctx, p, f.session, f.at, f.l.o.Page)
+	var events []parley.Event
+	aside.Do(func() {
+		events, err = f.l.read(ctx, p, f.session, f.at, f.l.o.Page)
+		if err == nil && !f.asked && len(events) == 0 {
+			err = f.l.checkCursor(ctx, p, f.session, f.at)
+		}
+	})
 	if err != nil {
 		return false, err
-	}
-	if !f.asked && len(events) == 0 {
-		if err := f.l.checkCursor(ctx, p, f.session, f.at); err != nil {
-			return false, err
-		}
 	}
 	f.asked = true
 	for i := range events {

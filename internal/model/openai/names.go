@@ -28,7 +28,7 @@ type target struct {
 	handoff bool
 }
 
-func newNames(r seam.Request) *names {
+func newNames(r *seam.Request) *names {
 	n := &names{tools: map[string]string{}, handoffs: map[string]string{}, back: map[string]target{}}
 	for _, t := range r.Tools {
 		n.tool(t.Name)

@@ -59,7 +59,7 @@ type (
 
 // request makes the body of a call. sent tells which fields could be left out if the server
 // rejects them; size is the number of bytes of text, for an estimate.
-func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks) (raw []byte, sent quirks, size int, err error) {
+func (m *model) request(ctx context.Context, r *seam.Request, n *names, q quirks) (raw []byte, sent quirks, size int, err error) {
 	d := m.c.d
 	b := body{Model: m.id, Stream: true}
 	if q&noStreamOptions == 0 {
@@ -112,7 +112,7 @@ func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks)
 				WithHint("remove it from server_tools, or choose another model")
 		}
 	}
-	h := history{m: m, r: r, n: n, q: q, ids: newIDs()}
+	h := history{m: m, r: *r, n: n, q: q, ids: newIDs()}
 	if b.Messages, err = h.messages(ctx); err != nil {
 		return nil, 0, 0, err
 	}

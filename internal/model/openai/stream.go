@@ -27,8 +27,8 @@ const maxAdapts = 5
 // Stream makes one call. See [seam.Model].
 func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
 	return func(yield func(seam.ModelDelta, error) bool) {
-		n := newNames(r)
-		resp, size, err := m.open(ctx, r, n)
+		n := newNames(&r)
+		resp, size, err := m.open(ctx, &r, n)
 		if err != nil {
 			yield(seam.ModelDelta{}, err)
 			return
@@ -67,8 +67,8 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 }
 
 // open sends the request, without the fields that the server is known to reject.
-func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.Response, size int, err error) {
-	if err := m.fits(ctx, &r); err != nil {
+func (m *model) open(ctx context.Context, r *seam.Request, n *names) (resp *http.Response, size int, err error) {
+	if err := m.fits(ctx, r); err != nil {
 		return nil, 0, err
 	}
 	known := m.c.d.at(m.id) | m.c.knows(m.id)
@@ -105,10 +105,12 @@ func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.
 
 // read reads frames until the reply is complete or has failed.
 func (r *reply) read(ctx context.Context, resp *http.Response, show func(seam.ModelDelta) bool) error {
-	body := bufio.NewReader(resp.Body)
+	var body io.Reader = resp.Body
 	if !transport.IsType(resp, sse.ContentType) {
 		// Some servers send no content type, or a wrong one.
-		switch first, err := firstByte(body); {
+		begin := bufio.NewReader(body)
+		body = begin
+		switch first, err := firstByte(begin); {
 		case err != nil && !errors.Is(err, io.EOF):
 			return r.m.c.tr.Failure(ctx, err)
 		case err != nil:

@@ -55,41 +55,50 @@ type op struct {
 
 func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 	for {
-		s := f.host.State()
+		s := f.state()
 		if s.Turn == nil || s.Turn.ID != f.host.Turn() {
 			return seam.Ending{}, parley.Errorf(parley.CodeInternal, "turn %s is not open", f.host.Turn())
 		}
 		if ctx.Err() != nil && !settling(s.Turn) {
-			return soFar(&s), context.Cause(ctx)
+			return soFar(s), context.Cause(ctx)
 		}
 		f.cutEnded(s.Turn)
-		acts := next(f.given, &s)
-		end, ends := ending(&s, acts)
+		acts := next(f.given, s)
+		end, ends := ending(s, acts)
 		if ends && end.Failed != nil {
 			f.cutAll(s.Turn)
 		}
 		if ends && len(f.under) == 0 && !settles(acts) {
 			return end, nil
 		}
-		staged, wait, err := f.begin(ctx, &s, acts, ends)
+		staged, wait, err := f.begin(ctx, s, acts, ends)
 		if err != nil {
 			return f.stopped(ctx, err)
 		}
 		switch {
 		case staged:
-			if err := f.moved(&s, s.Seq); err != nil {
-				return soFar(&s), err
+			if err := f.moved(s, s.Seq); err != nil {
+				return soFar(s), err
 			}
 			continue
 		case len(f.under) == 0 && wait.IsZero() && s.Turn.Status == parley.StatusWaiting:
-			return soFar(&s), seam.ErrParked
+			return soFar(s), seam.ErrParked
 		case len(f.under) == 0 && wait.IsZero():
-			return soFar(&s), parley.Errorf(parley.CodeInternal, "turn %s makes no progress after event %d", s.Turn.ID, s.Seq)
+			return soFar(s), parley.Errorf(parley.CodeInternal, "turn %s makes no progress after event %d", s.Turn.ID, s.Seq)
 		}
-		if err := f.await(ctx, &s, acts, wait); err != nil {
+		if err := f.await(ctx, s, acts, wait); err != nil {
 			return f.stopped(ctx, err)
 		}
 	}
+}
+
+// state is the host's state. It is not on the stack of run, which every turn has while its model
+// streams.
+//
+//go:noinline
+func (f *flight) state() *parley.Session {
+	s := f.host.State()
+	return &s
 }
 
 // moved counts actions that left no event. What was staged is lost when the store could
