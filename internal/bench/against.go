@@ -141,7 +141,7 @@ func middle(list []figure) figure {
 
 // against builds the programs of a commit in a temporary folder, with the pages of this tree, and
 // compares them with this program. The part table measures both built programs in the same rounds.
-func against(ctx context.Context, w io.Writer, commit, parley string, chosen, args []string) (err error) {
+func against(ctx context.Context, w io.Writer, commit string, b *bench, chosen, args []string) (err error) {
 	dir, err := os.MkdirTemp("", "parley-bench-against-")
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func against(ctx context.Context, w io.Writer, commit, parley string, chosen, ar
 	}
 	programThen := filepath.Join(tree, "parley.then")
 	if len(others) < len(chosen) {
-		cmd := exec.CommandContext(ctx, this, append(slices.Clone(args), "-only", "table", "-parley", parley, "-then", programThen)...)
+		cmd := exec.CommandContext(ctx, this, append(slices.Clone(args), "-only", "table", "-rows", b.rows, "-parley", b.parley, "-then", programThen)...)
 		cmd.Stdout, cmd.Stderr = w, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("table: %w", err)
@@ -200,7 +200,7 @@ func against(ctx context.Context, w io.Writer, commit, parley string, chosen, ar
 	}
 	args = append(slices.Clone(args), "-only", strings.Join(others, ","))
 	return compare(ctx, w, func(ctx context.Context, then bool) (string, error) {
-		program, its := this, parley
+		program, its := this, b.parley
 		if then {
 			program, its = filepath.Join(tree, "bench.then"), programThen
 		}

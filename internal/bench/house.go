@@ -44,6 +44,8 @@ type setting struct {
 	tend      time.Duration               // 0: the engine's default
 	tools     []seam.Toolset              // besides the bench's own
 	app       func(*parley.App)           // nil: unchanged
+	models    several                     // nil: the bench's own model, or the provider's
+	runtime   seam.Runtime                // over these models; nil: the loop
 }
 
 // person is the user who measures.
@@ -85,9 +87,16 @@ func build(ctx context.Context, s setting) (*house, error) {
 		models[app.Model] = m
 	}
 	m := several(models)
+	if s.models != nil {
+		m = s.models
+	}
+	runtime := s.runtime
+	if runtime == nil {
+		runtime = loop.New(m, loop.Options{})
+	}
 	h.engine, err = engine.New(engine.Options{
 		Store: h.store, Log: h.log, Reader: h.reader, Models: m,
-		Runtimes: map[string]seam.Runtime{"loop": loop.New(m, loop.Options{})},
+		Runtimes: map[string]seam.Runtime{"loop": runtime},
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Apps:     []parley.App{app}, Logger: logger, IdleAfter: s.idleAfter, Now: s.now, TendEvery: s.tend,
 	})

@@ -45,6 +45,7 @@ type bench struct {
 	dir      string         // for data; removed at the end
 	profiles string         // a folder for profiles; empty: none
 	parley   string         // the built program, if there is one
+	rows     string         // groups of rows of the table; empty: all
 	then     string         // a built program for a column of its own in the table; empty: none
 	postgres string         // address of an empty database; empty: cluster
 	cluster  *pgtest.Server // started for this run; nil if an address was given or there is no PostgreSQL
@@ -56,6 +57,7 @@ var parts = []struct {
 	run  func(context.Context, *bench) error
 }{
 	{"table", table},
+	{"path", firstPath},
 	{"relay", relay},
 	{"providers", providers},
 	{"turns", turns},
@@ -96,6 +98,7 @@ func run() int {
 	flag.StringVar(&b.postgres, "postgres", "", "`address` of an empty PostgreSQL database, which is emptied after each measurement; without it the run starts PostgreSQL, if it is installed")
 	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: the part table has a column for its program, and of the other parts both commits' run in turns, three times each, and what is printed says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
 	flag.StringVar(&b.then, "then", "", "another built `program`, for a column of its own in the part table")
+	flag.StringVar(&b.rows, "rows", "", "rows of the part table, separated by commas: tokens, turns, memory, start; without it all")
 	parent := flag.String("dir", "", "`folder` in which the temporary data folder is made; its disk is what is measured")
 	flag.Parse()
 	chosen := names()
@@ -112,7 +115,7 @@ func run() int {
 	defer stop()
 	if *commit != "" {
 		args := []string{"-dir", *parent, "-postgres", b.postgres, "-quick=" + strconv.FormatBool(b.quick)}
-		if err := against(ctx, os.Stdout, *commit, b.parley, chosen, args); err != nil {
+		if err := against(ctx, os.Stdout, *commit, b, chosen, args); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			return 1
 		}

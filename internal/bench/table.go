@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,12 +31,25 @@ func table(ctx context.Context, b *bench) (err error) {
 	defer func() { err = first(err, up.stop()) }()
 	t := &outsideTable{b: b, up: up}
 	t.head()
-	for _, measure := range []func(context.Context) error{t.relayed, t.turns, t.units, t.starts} {
-		if err := measure(ctx); err != nil {
-			return err
+	for _, group := range tableRows {
+		if b.rows == "" || slices.Contains(strings.Split(b.rows, ","), group.name) {
+			if err := group.fill(t, ctx); err != nil {
+				return fmt.Errorf("%s: %w", group.name, err)
+			}
 		}
 	}
 	return nil
+}
+
+// tableRows are the choices of -rows.
+var tableRows = []struct {
+	name string
+	fill func(*outsideTable, context.Context) error
+}{
+	{"tokens", (*outsideTable).relayed},
+	{"turns", (*outsideTable).turns},
+	{"memory", (*outsideTable).units},
+	{"start", (*outsideTable).starts},
 }
 
 // outsideTable is the table while it is made.

@@ -83,15 +83,11 @@ func (b *bench) drive(ctx context.Context, k kind, message string, each int, pro
 	}
 	rec.clear()
 	if profile != "" {
-		f, err := os.Create(profile)
+		stop, err := profiling(profile)
 		if err != nil {
 			return nil, 0, err
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return nil, 0, err
-		}
-		defer pprof.StopCPUProfile()
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 	began := time.Now()
 	err = together(turnSessions, func(i int) error {
@@ -113,6 +109,21 @@ func (b *bench) drive(ctx context.Context, k kind, message string, each int, pro
 		log = append(log, rec.batches[id])
 	}
 	return log, float64(turnSessions*each) / took.Seconds(), err
+}
+
+// profiling writes a profile of the processors until stop.
+func profiling(file string) (stop func() error, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
 }
 
 // turn sends a message and waits for the answer.
