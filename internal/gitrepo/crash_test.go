@@ -65,7 +65,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	g.prepare()
-	prepared := filepath.Join(shared, "prepared")
+	prepared := filepath.Join(memory(t), "prepared")
 	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
 		t.Fatal(err)
 	}

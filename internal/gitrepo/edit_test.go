@@ -58,7 +58,7 @@ func TestChangeCrash(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	g.begun()
-	prepared := filepath.Join(shared, "begun")
+	prepared := filepath.Join(memory(t), "begun")
 	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
 		t.Fatal(err)
 	}
