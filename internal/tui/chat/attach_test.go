@@ -110,7 +110,7 @@ func TestScreen_attach(t *testing.T) {
 	p.Presses("enter")
 	p.Sees("The conversation")
 	p.Presses("enter")
-	p.Until("the message is back", func() bool { return p.Looks().Written == "hello" })
+	p.Until("the message is back", func() bool { return p.Looks().Written == "hello" && p.Looks().Turns == 0 })
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
