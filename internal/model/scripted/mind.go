@@ -3,6 +3,7 @@ package scripted
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -164,11 +165,38 @@ func attachedIn(system string) (list []librarian.Page) {
 	return list
 }
 
+var fileHead = pattern.New(`^\[The user attached the file ("(?:[^"\\]|\\.)*") .*\]$`)
+
+// filesIn are the files that the user attached to messages, the last message's first.
+func filesIn(messages []parley.Message) (list []librarian.Page) {
+	for _, m := range slices.Backward(messages) {
+		for _, p := range m.Parts {
+			head, text, _ := strings.Cut(strings.TrimLeft(p.Text, "\n"), "\n")
+			h := fileHead.FindStringSubmatch(head)
+			if m.Role != parley.RoleUser || p.Type != parley.PartText || h == nil {
+				continue
+			}
+			name, err := strconv.Unquote(h[1])
+			if err != nil {
+				continue
+			}
+			page := librarian.Page{Path: name, Title: name, File: true}
+			for line := range strings.SplitSeq(text, "\n") {
+				if line, ok := strings.CutPrefix(line, "| "); ok {
+					page.Text += line + "\n"
+				}
+			}
+			list = append(list, page)
+		}
+	}
+	return list
+}
+
 // inLake has package librarian make the reply.
 func inLake(req seam.Request, v view) (seam.Reply, error) {
 	t := librarian.Turn{
 		Earlier: past[librarian.Exchange](v), Results: results[librarian.Result](v.judged()), Tools: toolNames(req),
-		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: attachedIn(req.System),
+		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: append(attachedIn(req.System), filesIn(req.Messages)...),
 	}
 	reply := librarian.Answer(t)
 	return thought(reply.Say, reply.Calls)

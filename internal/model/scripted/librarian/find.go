@@ -51,7 +51,7 @@ func (u *turn) which(phrase string) (e entity, why string, ok bool) {
 		return u.choose(phrase, many)
 	}
 	for _, p := range u.Attached {
-		if folded(p.Title) == folded(name) {
+		if !p.File && folded(p.Title) == folded(name) {
 			return u.readPath(p.Path)
 		}
 	}

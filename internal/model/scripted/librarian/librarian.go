@@ -22,7 +22,7 @@ type Turn struct {
 	Earlier  []Exchange // the session's earlier exchanges, oldest first
 	Results  []Result   // of the calls of this turn
 	Tools    []string   // that may be called
-	Attached []Page     // the entities that are attached to the session
+	Attached []Page     // the entities that are attached to the session, and the files of its messages
 	Now      time.Time
 	Foreign  bool // the request is in another language than English
 }
@@ -30,8 +30,11 @@ type Turn struct {
 // Exchange is an earlier request with its answer.
 type Exchange struct{ Question, Answer string }
 
-// Page is an entity that the prompt shows.
-type Page struct{ Path, Title, Text string }
+// Page is an entity that the prompt shows, or a file that its user attached to a message.
+type Page struct {
+	Path, Title, Text string
+	File              bool // it is no entity, and only this text of it is there
+}
 
 // Result is the result of a call.
 type Result struct {
@@ -84,6 +87,9 @@ func Answer(t Turn) Reply {
 	}
 	for _, c := range u.wants {
 		if !slices.Contains(u.Tools, c.Tool) {
+			if r, ok := u.plan(); ok {
+				return r
+			}
 			return Reply{Say: "I cannot do that: the tool " + c.Tool + " is not available here."}
 		}
 	}
@@ -147,7 +153,9 @@ func (u *turn) mentioned() (list []string) {
 		}
 	}
 	for _, p := range u.Attached {
-		add(p.Path)
+		if !p.File {
+			add(p.Path)
+		}
 	}
 	return list
 }

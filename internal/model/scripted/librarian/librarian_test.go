@@ -102,6 +102,42 @@ func (d *desk) run(c librarian.Call) librarian.Result {
 	return res
 }
 
+// TestMajorPlans: in plan mode a change is proposed as a plan, made when that is approved, and not otherwise.
+func TestMajorPlans(t *testing.T) {
+	t.Parallel()
+	ask := librarian.Turn{Question: "create a note called Tide tables: They are printed in May.", Tools: []string{"lake_search", "lake_list", "ExitPlanMode"}, Now: company.Reference}
+	ask.Results = []librarian.Result{{Tool: "lake_search", Input: map[string]any{"query": "Tide tables", "limit": 5}, Output: "Nothing was found."}}
+	r := librarian.Answer(ask)
+	if len(r.Calls) != 1 || r.Calls[0].Tool != "ExitPlanMode" {
+		t.Fatalf("got %+v", r)
+	}
+	if plan := r.Calls[0].Input["plan"].(string); !strings.Contains(plan, "lake_create") || !strings.Contains(plan, "tide-tables.md") || !strings.Contains(plan, "They are printed in May.") {
+		t.Errorf("the plan is %s", plan)
+	}
+	no := ask
+	no.Results = append(slices.Clone(ask.Results), librarian.Result{Tool: "ExitPlanMode", Input: r.Calls[0].Input, Output: "The user has not approved the plan.", Failed: true})
+	if r := librarian.Answer(no); len(r.Calls) > 0 || !strings.Contains(r.Say, "Nothing was changed: The user has not approved the plan.") {
+		t.Errorf("without approval: %+v", r)
+	}
+	no.Tools = append(no.Tools, "lake_create")
+	if r := librarian.Answer(no); len(r.Calls) != 1 || r.Calls[0].Tool != "lake_create" {
+		t.Errorf("with it: %+v", r)
+	}
+}
+
+// TestMajorFiles: a file that a person attached is looked at before the lake, and is no page of it.
+func TestMajorFiles(t *testing.T) {
+	t.Parallel()
+	file := librarian.Page{Path: "offer.txt", Title: "offer.txt", Text: "The hosting costs 42 EUR per month.", File: true}
+	r := librarian.Answer(librarian.Turn{Question: "What does the hosting cost?", Tools: laketools.Names, Now: company.Reference, Attached: []librarian.Page{file}})
+	if len(r.Calls) > 0 || !strings.Contains(r.Say, "42 EUR") || !strings.Contains(r.Say, "offer.txt") {
+		t.Errorf("got %+v", r)
+	}
+	if r := librarian.Answer(librarian.Turn{Question: "Who owns it?", Tools: laketools.Names, Now: company.Reference, Attached: []librarian.Page{file}}); len(r.Calls) > 0 && strings.Contains(fmt.Sprint(r.Calls[0].Input), "offer.txt") {
+		t.Errorf("a file is taken for a page: %+v", r)
+	}
+}
+
 // asks has the librarian answer a question.
 func (d *desk) asks(t librarian.Turn) string {
 	d.t.Helper()

@@ -1,0 +1,34 @@
+package librarian
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const exitPlan = "ExitPlanMode"
+
+// plan asks for approval of the changes that are wanted, in plan mode, in which the tools for them are not there.
+// After it was approved they are.
+func (u *turn) plan() (Reply, bool) {
+	if i := slices.IndexFunc(u.Results, func(r Result) bool { return r.Tool == exitPlan }); i >= 0 {
+		return Reply{Say: "Nothing was changed: " + firstLine(u.Results[i].Output)}, true
+	}
+	if !slices.Contains(u.Tools, exitPlan) {
+		return Reply{}, false
+	}
+	var b strings.Builder
+	b.WriteString("What I want to do in the lake:\n")
+	for i, c := range u.wants {
+		fmt.Fprintf(&b, "\n%d. `%s`\n", i+1, c.Tool)
+		for _, name := range slices.Sorted(maps.Keys(c.Input)) {
+			if text := fmt.Sprint(c.Input[name]); strings.Contains(text, "\n") {
+				fmt.Fprintf(&b, "   - %s:\n\n     ```\n     %s\n     ```\n", name, strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n     "))
+			} else {
+				fmt.Fprintf(&b, "   - %s: %s\n", name, text)
+			}
+		}
+	}
+	return Reply{Say: "This is a change, and the session is in plan mode.", Calls: []Call{{exitPlan, map[string]any{"plan": b.String()}}}}, true
+}
