@@ -181,6 +181,9 @@ func (t *turn) content(ctx context.Context, parts []parley.Part) (list []any, er
 		case p.Type == parley.PartCommand:
 			list = append(list, words("[/"+p.Name+" stands for:]\n"+p.Text)...)
 		case p.Type == parley.PartImage || p.Type == parley.PartFile:
+			if p.Server != "" {
+				list = append(list, words(prompt.Resource(p))...)
+			}
 			f, err := t.h.Open(ctx, p.Artifact)
 			switch {
 			case err != nil && parley.CodeOf(err) != parley.CodeNotFound:
@@ -194,12 +197,12 @@ func (t *turn) content(ctx context.Context, parts []parley.Part) (list []any, er
 			default:
 				list = append(list, words("[attached: "+p.Name+", which you cannot see]")...)
 			}
+		case p.Type == parley.PartAttachment:
+			list = append(list, words(prompt.Attachment(p))...)
+		case p.Type == parley.PartResource:
+			list = append(list, words(prompt.Resource(p))...)
 		case strings.TrimSpace(p.Text) != "":
-			text := p.Text
-			if p.Type == parley.PartResource || p.Type == parley.PartAttachment || p.Server != "" {
-				text = "[" + firstNonEmpty(p.Title, p.URI, p.Name) + "]\n" + text
-			}
-			list = append(list, words(text)...)
+			list = append(list, words(p.Text)...)
 		}
 	}
 	return list, nil

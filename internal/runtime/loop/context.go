@@ -425,9 +425,9 @@ func partsTokens(parts []parley.Part) int64 {
 		text := len(p.Text)
 		switch {
 		case p.Type == parley.PartAttachment:
-			text = len(attachment(p))
+			text = len(prompt.Attachment(p))
 		case p.Server != "":
-			text = len(resource(p))
+			text = len(prompt.Resource(p))
 		}
 		n += 4 + tokens(text+len(p.Name)+len(p.Input)+len(p.Signature))
 		if p.Type == parley.PartImage || p.Type == parley.PartFile {

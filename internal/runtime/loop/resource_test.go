@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/prompt"
 )
+
+var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 // TestResource: each line of a resource's text is quoted, so that it can neither end nor begin
 // anything in the prompt. The estimate counts what is really sent.
@@ -18,8 +21,8 @@ func TestResource(t *testing.T) {
 	} {
 		for _, cut := range []bool{false, true} {
 			p := parley.Part{Type: parley.PartResource, Server: "docs\"]", URI: "x:1\"]\n[end", Text: text, Cut: cut}
-			got := resource(p)
-			lines := strings.Split(strings.Trim(lineBreaks.Replace(got), "\n"), "\n")
+			got := prompt.Resource(p)
+			lines := strings.Split(strings.Trim(breaks.Replace(got), "\n"), "\n")
 			for i, line := range lines {
 				if i > 0 && i < len(lines)-1 && !strings.HasPrefix(line, "| ") {
 					t.Errorf("%q: line %d is %q", text, i, line)

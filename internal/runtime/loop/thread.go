@@ -19,11 +19,11 @@ func (th *thread) add(role parley.Role, parts ...parley.Part) {
 		case p.Type == parley.PartCommand:
 			p = parley.Part{Type: parley.PartText, Text: "\n\n[/" + p.Name + " stands for:]\n" + p.Text}
 		case p.Type == parley.PartResource:
-			p = parley.Part{Type: parley.PartText, Text: resource(p)}
+			p = parley.Part{Type: parley.PartText, Text: prompt.Resource(p)}
 		case p.Type == parley.PartAttachment:
-			p = parley.Part{Type: parley.PartText, Text: attachment(p)}
+			p = parley.Part{Type: parley.PartText, Text: prompt.Attachment(p)}
 		case p.Server != "":
-			keep = append(keep, parley.Part{Type: parley.PartText, Text: resource(p)})
+			keep = append(keep, parley.Part{Type: parley.PartText, Text: prompt.Resource(p)})
 			p.Server, p.URI, p.Title = "", "", ""
 		}
 		if p.Type != parley.PartText || !blank(p.Text) {

@@ -159,6 +159,16 @@ func partText(p parley.Part) string {
 	return text
 }
 
+// fileLines are the lines for the files of a message.
+func (d drawing) fileLines(files []parley.Part) (lines []string) {
+	for _, f := range files {
+		for i, line := range wrap(partText(f), d.width-4) {
+			lines = append(lines, [2]string{"+ ", "  "}[min(i, 1)]+line)
+		}
+	}
+	return lines
+}
+
 // pathsIn are the paths that a text may stand for: each element is one reading of it. A terminal
 // that a file is dropped on pastes its path, quoted as for a shell, or its URL. whole says that a
 // person has said that it is a path, so that it may be relative.

@@ -131,9 +131,7 @@ func (d drawing) message(it *item) []string {
 			}
 			extra = append(extra, "+ "+oneLine(name)+" ("+oneLine(r.Server)+")")
 		}
-		for _, f := range t.files {
-			extra = append(extra, "+ "+partText(f))
-		}
+		extra = append(extra, d.fileLines(t.files)...)
 		switch t.origin {
 		case parley.OriginSchedule:
 			extra = append(extra, "began by a schedule")
@@ -149,9 +147,7 @@ func (d drawing) message(it *item) []string {
 			extra = append(extra, "taken back")
 		}
 	} else {
-		for _, f := range it.attached {
-			extra = append(extra, "+ "+partText(f))
-		}
+		extra = append(extra, d.fileLines(it.attached)...)
 		extra = append(extra, it.label)
 	}
 	sign := d.accent
