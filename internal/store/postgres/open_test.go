@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -84,36 +85,57 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)
-	first, err := os.ReadFile("migrations/0001_sessions.sql")
-	must(t, err)
-	storetest.Migrated(t, open(t, dsn), func(s seam.Store) seam.Store {
-		must(t, s.Close())
-		run(t, dsn, `ALTER SCHEMA parley RENAME TO newer; CREATE SCHEMA parley`)
-		run(t, dsn, string(first))
-		run(t, dsn, `DO $$
-			DECLARE
-				t name;
-				columns text;
-			BEGIN
-				FOR t, columns IN SELECT c.table_name, string_agg(quote_ident(c.column_name), ', ')
-					FROM information_schema.columns c WHERE c.table_schema = 'parley' GROUP BY c.table_name
-				LOOP
-					EXECUTE format('INSERT INTO parley.%1$I (%2$s) SELECT %2$s FROM newer.%1$I', t, columns);
-				END LOOP;
-			END $$;
-			DROP SCHEMA newer CASCADE;
-			CREATE TABLE parley.schema (version integer NOT NULL);
-			INSERT INTO parley.schema VALUES (1)`)
-		return open(t, dsn)
-	})
+	storetest.Migrated(t, open(t, dsn), func(s seam.Store) seam.Store { return ofVersion(t, dsn, s, 1) })
 }
+
+func TestADatabaseOfVersion13IsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	storetest.MigratedLists(t, open(t, dsn), func(s seam.Store) seam.Store { return ofVersion(t, dsn, s, 13) })
+}
+
+// ofVersion opens a database with the rows of s that the first migrations, up to n, made.
+func ofVersion(t *testing.T, dsn string, s seam.Store, n int) seam.Store {
+	t.Helper()
+	must(t, s.Close())
+	run(t, dsn, `ALTER SCHEMA parley RENAME TO newer; CREATE SCHEMA parley`)
+	names, err := filepath.Glob("migrations/*.sql")
+	must(t, err)
+	script := "SET search_path = parley;"
+	for _, name := range names[:n] {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		script += string(text)
+	}
+	run(t, dsn, script)
+	run(t, dsn, fmt.Sprintf(`DO $$
+		DECLARE
+			t name;
+			columns text;
+		BEGIN
+			FOR t, columns IN SELECT c.table_name, string_agg(quote_ident(c.column_name), ', ')
+				FROM information_schema.columns c WHERE c.table_schema = 'parley' AND c.is_generated = 'NEVER' GROUP BY c.table_name
+			LOOP
+				EXECUTE format('INSERT INTO parley.%%1$I (%%2$s) SELECT %%2$s FROM newer.%%1$I', t, columns);
+			END LOOP;
+		END $$;
+		DROP SCHEMA newer CASCADE;
+		CREATE TABLE parley.schema (version integer NOT NULL);
+		INSERT INTO parley.schema VALUES (%d)`, n))
+	return open(t, dsn)
+}
+
+// undo14 makes the indexes that migration 0014 drops.
+const undo14 = `DROP INDEX parley.sessions_unlisted;
+	CREATE INDEX sessions_recent ON parley.sessions (usr, org, updated, id);
+	CREATE INDEX sessions_held ON parley.sessions (usr, org, direct, bytes); `
 
 func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)
 	storetest.MigratedForks(t, open(t, dsn), func(s seam.Store) seam.Store {
 		must(t, s.Close())
-		run(t, dsn, `DELETE FROM parley.turns t USING parley.sessions s WHERE s.id = t.session AND t.last <= s.shared;
+		run(t, dsn, undo14+`DELETE FROM parley.turns t USING parley.sessions s WHERE s.id = t.session AND t.last <= s.shared;
 			ALTER TABLE parley.turns DROP COLUMN last; ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 6`)
 		return open(t, dsn)
 	})
@@ -124,7 +146,7 @@ func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
 	dsn := pgtest.Start(t)
 	storetest.MigratedQuestions(t, open(t, dsn), func(s seam.Store) seam.Store {
 		must(t, s.Close())
-		run(t, dsn, `DELETE FROM parley.interactions i USING parley.sessions s WHERE s.id = i.session AND i.last <= s.shared;
+		run(t, dsn, undo14+`DELETE FROM parley.interactions i USING parley.sessions s WHERE s.id = i.session AND i.last <= s.shared;
 			ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 7`)
 		return open(t, dsn)
 	})
@@ -136,7 +158,7 @@ func TestLongLogsOfVersion7(t *testing.T) {
 		dsn := pgtest.Start(t)
 		must(t, open(t, dsn).Close())
 		session := fmt.Sprintf(`convert_to('s' || (n %% %d), 'UTF8')`, sessions)
-		run(t, dsn, `ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 7;
+		run(t, dsn, undo14+`ALTER TABLE parley.interactions DROP COLUMN last; ALTER TABLE parley.keys DROP COLUMN gone; UPDATE parley.schema SET version = 7;
 			INSERT INTO parley.events (session, seq, turn, agent, time, type, v, data)
 				SELECT `+session+`, n, 't', '', 0, CASE WHEN n % 10 < 9 THEN 'model.replied'::bytea ELSE 'interaction.answered' END, 1,
 				convert_to(CASE WHEN n % 10 < 9 THEN '{"x":"y"}' ELSE '{"id":"i' || n || '"}' END, 'UTF8') FROM generate_series(1, 20000) n;

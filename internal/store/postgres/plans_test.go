@@ -102,6 +102,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Blob(ctx, p, "S", d)
 		_, _ = s.Chunks(ctx, p, "S")
 	}
+	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{Direct: true})
 	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	_, _ = s.Turns(ctx, ann, seam.TurnQuery{})
 	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: seam.InteractionMark{ID: "i"}})

@@ -197,13 +197,27 @@ func (w *where) order(by string, limit int) {
 
 // Sessions implements seam.Store.
 func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error) {
-	w := mine(p, "SELECT seq, info FROM sessions")
-	w.and(q.App != "", "app = ?", raw(q.App))
-	w.and(q.Status != "", "status = ?", raw(q.Status))
-	w.and(!q.Direct, "NOT direct")
-	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
-	w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), raw(q.After.ID))
-	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
+	limit, by := rule.List(p, q.Limit), "updated DESC, id DESC"
+	var w where
+	part := func(direct string) {
+		w.query += "(SELECT seq, info, updated, id FROM sessions WHERE true"
+		w.and(!p.IsSystem(), "usr = ? AND org = ?", raw(p.User), raw(p.Org))
+		w.and(q.App != "", "app = ?", raw(q.App))
+		w.and(q.Status != "", "status = ?", raw(q.Status))
+		w.and(true, direct)
+		w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
+		w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), raw(q.After.ID))
+		w.order(by, limit)
+		w.query += ")"
+	}
+	w.query = "SELECT seq, info FROM ("
+	part("NOT direct")
+	if q.Direct { // an index for each, see migration 0014
+		w.query += " UNION ALL "
+		part("direct")
+	}
+	w.query += ") AS l"
+	w.order(by, limit)
 	return list(ctx, s, info, w.query, w.args...)
 }
 
@@ -376,8 +390,18 @@ func (s *Store) SpentByOrg(ctx context.Context, p parley.Principal, org, day str
 
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
-	w := mine(p, "SELECT count(*) FILTER (WHERE NOT direct), coalesce(sum(bytes), 0)::bigint FROM sessions")
-	w.and(id != "", "id = ?", raw(id))
+	var w where
+	w.query = "SELECT count(*) FILTER (WHERE NOT direct), coalesce(sum(bytes), 0)::bigint FROM ("
+	for i, direct := range []string{"NOT direct", "direct"} { // an index for each, see migration 0014
+		if i > 0 {
+			w.query += " UNION ALL "
+		}
+		w.query += "SELECT direct, bytes FROM sessions WHERE true"
+		w.and(!p.IsSystem(), "usr = ? AND org = ?", raw(p.User), raw(p.Org))
+		w.and(id != "", "id = ?", raw(id))
+		w.and(true, direct)
+	}
+	w.query += ") AS h"
 	return one(ctx, s, func(r pgx.Rows) (h seam.Held, err error) {
 		err = r.Scan(&h.Sessions, &h.Bytes)
 		return h, err

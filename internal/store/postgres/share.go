@@ -175,7 +175,7 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		for _, query := range []string{
 			`INSERT INTO gone (id) VALUES ($1)`,
 			`DELETE FROM states WHERE session = $1`, `DELETE FROM turns WHERE session = $1`,
-			`DELETE FROM interactions WHERE session = $1`, `DELETE FROM artifacts WHERE session = $1`, `DELETE FROM keys WHERE of = $1 AND session <> ''`,
+			`DELETE FROM interactions WHERE session = $1`, `DELETE FROM artifacts WHERE session = $1`, `DELETE FROM keys WHERE session = $1`,
 			`DELETE FROM aliases WHERE session = $1`, `DELETE FROM refs WHERE session = $1`, `DELETE FROM chunks WHERE session = $1`,
 			`DELETE FROM index_rows WHERE session = $1 AND session <> ''::bytea`,
 		} {
