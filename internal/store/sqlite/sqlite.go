@@ -145,12 +145,15 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 
 func setUp(c *conn, still bool, log *slog.Logger) error {
 	for _, pragma := range []string{
+		// Half of the default, since an append changes a few hundred bytes in each of some
+		// pages and writes them whole. A file that exists keeps the size that it has.
+		"PRAGMA page_size = 2048",
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
 		// A checkpoint within a commit delays that commit by 3 to 10 ms. So the writer
 		// makes checkpoints when it is idle; only 16 MB of log without a pause cause one
 		// in a commit.
-		"PRAGMA wal_autocheckpoint = 4000",
+		"PRAGMA wal_autocheckpoint = 8000",
 		"PRAGMA journal_size_limit = 67108864",
 		"PRAGMA cache_size = -8192",
 		"PRAGMA temp_store = MEMORY",

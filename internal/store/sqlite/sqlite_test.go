@@ -81,6 +81,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Chunks(ctx, p, "S")
 	}
 	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{})
+	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{Direct: true})
 	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: seam.InteractionMark{ID: "i"}})
 	_, _ = s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: time.Now(), After: seam.InteractionMark{ID: "i"}})

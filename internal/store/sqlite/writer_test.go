@@ -60,7 +60,7 @@ func TestTooLargeForTheRoomFailsAlone(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	for name, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "wal_autocheckpoint": "4000"} {
+	for name, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "wal_autocheckpoint": "8000", "page_size": "2048"} {
 		if got, err := s.Pragma(name); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}
