@@ -56,7 +56,7 @@ var mayImport = []struct {
 	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/login", "internal/mcpserver", "internal/seam", "internal/store/mem", "internal/tool/mcp", "internal/vault"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
 	{"internal/runtime/claudecli/claudetest", []string{"**"}},
-	{"internal/runtime/claudecli", []string{".", "internal/confine", "internal/policy", "internal/prompt", "internal/seam", "internal/proc"}},
+	{"internal/runtime/claudecli", []string{".", "internal/confine", "internal/fair", "internal/policy", "internal/prompt", "internal/seam", "internal/proc"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/prompt", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},

@@ -26,12 +26,14 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -46,7 +48,7 @@ type Options struct {
 	// Idle is how long a process waits for its session's next turn; 0: 5 minutes. The next one takes
 	// 0.3 s to start.
 	Idle time.Duration
-	// Wait is how long a turn waits for a place when all processes are busy; 0: 1 minute.
+	// Wait is how long a turn waits when all processes are busy; 0: 1 minute.
 	Wait time.Duration
 	// Memory limits what each process may allocate, in bytes; 0: no limit.
 	Memory int64
@@ -101,6 +103,7 @@ func New(models seam.Models, o Options) *Runtime {
 	}
 	rt := &Runtime{opt: o, models: models}
 	rt.pool.rt = rt
+	rt.pool.slots = fair.Turns{Slots: o.Most, Each: o.Most, Queued: math.MaxInt} // a turn waits: it is the engine's that limits them
 	return rt
 }
 
@@ -154,7 +157,7 @@ func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 			return end, err
 		}
 		if n == maxStarts {
-			failed := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended %d times before the turn was done", n).WithHint("the server's log has what it said")
+			failed := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended %d times before the turn was done.%s", n, t.p.why()).WithHint("the server's log has what it said")
 			if t.p != nil {
 				t.p.log().Warn("the Claude CLI ends again and again", "said", t.p.stderr.String())
 			}

@@ -41,7 +41,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 		need.cli = p.spec.cli
 		return p.spec.same(need) && (p.last == s.Turn.ID || !began && p.last == before)
 	}
-	p, fresh, err := t.rt.pool.get(ctx, s.ID, fits, func() (*process, error) {
+	p, fresh, err := t.rt.pool.get(ctx, s.ID, s.Principal(), fits, func(leave func()) (*process, error) {
 		need.cli, need.resumeAt, known = t.resumable(ctx, &s, need.home, need.dir)
 		if need.resume = known > 0; !need.resume {
 			need.cli = newUUID()
@@ -53,18 +53,18 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 		if err := os.WriteFile(filepath.Join(need.home, sessionFile), []byte(need.cli), 0o600); err != nil {
 			return nil, parley.Errorf(parley.CodeUnavailable, "the folder for the Claude CLI's files cannot be written: %w", err)
 		}
-		p, err := t.rt.start(ctx, need)
+		p, err := t.rt.start(ctx, need, leave)
 		if err != nil && need.resume && ctx.Err() == nil {
 			// The CLI does not know the conversation, or not all of it. It gets a new one.
 			t.rt.opt.Logger.Info("the Claude CLI could not continue a conversation, and begins another", "session", s.ID, "err", err)
-			if err := t.rt.pool.place(ctx); err != nil {
+			if leave, err = t.rt.pool.enter(ctx, s.Principal()); err != nil {
 				return nil, err
 			}
 			known, need.resume, need.cli, t.afresh = 0, false, newUUID(), true
 			if err := os.WriteFile(filepath.Join(need.home, sessionFile), []byte(need.cli), 0o600); err != nil {
 				return nil, err
 			}
-			p, err = t.rt.start(ctx, need)
+			p, err = t.rt.start(ctx, need, leave)
 		}
 		return p, err
 	})

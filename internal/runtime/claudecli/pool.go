@@ -6,19 +6,21 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
 )
 
-// pool holds the processes, one for each session. There are at most Options.Most. When all places
-// are taken, the process that has been idle for longest ends; when none is idle, turns wait in the
-// order in which they came.
+// pool holds the processes, one for each session. There are at most Options.Most. When there are as many,
+// the one that has been idle for longest ends; when none is idle, turns wait. The next one is of the
+// user with the fewest processes, so that nobody's many sessions hold up the others.
 type pool struct {
-	rt *Runtime
+	rt    *Runtime
+	slots fair.Turns
 
-	mu      sync.Mutex
-	live    map[parley.SessionID]*process
-	taken   int // places: processes that run, start or end
-	waiting []chan struct{}
-	closed  bool
+	mu     sync.Mutex
+	live   map[parley.SessionID]*process
+	taken  int // processes that run, start or end
+	wanted int // taken, and turns that wait for one
+	closed bool
 }
 
 // has returns the session's process, or nil.
@@ -30,17 +32,18 @@ func (o *pool) has(id parley.SessionID) *process {
 
 // get returns a process that can serve the session. fits reports whether the one that runs can; if
 // not, it is ended, and start starts another.
-func (o *pool) get(ctx context.Context, id parley.SessionID, fits func(*process) bool, start func() (*process, error)) (p *process, fresh bool, err error) {
+func (o *pool) get(ctx context.Context, id parley.SessionID, who parley.Principal, fits func(*process) bool, start func(leave func()) (*process, error)) (p *process, fresh bool, err error) {
 	if p := o.has(id); p != nil {
 		if p.hold() && fits(p) {
 			return p, false, nil
 		}
 		p.end()
 	}
-	if err := o.place(ctx); err != nil {
+	leave, err := o.enter(ctx, who)
+	if err != nil {
 		return nil, false, err
 	}
-	if p, err = start(); err != nil {
+	if p, err = start(leave); err != nil {
 		return nil, false, err
 	}
 	p.hold()
@@ -58,55 +61,42 @@ func (o *pool) get(ctx context.Context, id parley.SessionID, fits func(*process)
 	return p, true, nil
 }
 
-// place waits for a place for one more process.
-func (o *pool) place(ctx context.Context) error {
-	late := time.NewTimer(o.rt.opt.Wait)
-	defer late.Stop()
+// enter waits until the user may have one more process. leave says that it has ended.
+func (o *pool) enter(ctx context.Context, who parley.Principal) (leave func(), err error) {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
-		return errClosed
+		return nil, errClosed
 	}
-	if o.taken < o.rt.opt.Most && len(o.waiting) == 0 {
-		o.taken++
-		o.mu.Unlock()
-		return nil
-	}
-	got := make(chan struct{})
-	o.waiting = append(o.waiting, got)
+	o.wanted++
+	full := o.wanted > o.rt.opt.Most
 	o.mu.Unlock()
-	o.reap()
-	select {
-	case <-got:
-		return nil
-	case <-late.C:
-	case <-ctx.Done():
+	if full {
+		o.reap()
 	}
+	waits, cancel := context.WithTimeout(ctx, o.rt.opt.Wait)
+	defer cancel()
+	free, err := o.slots.Enter(waits, who)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, w := range o.waiting {
-		if w == got {
-			o.waiting = append(o.waiting[:i:i], o.waiting[i+1:]...)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return parley.Errorf(parley.CodeBusy, "all %d Claude processes of this server are busy", o.rt.opt.Most).
-				WithHint("try again in a moment; the setting claude.processes allows more").WithRetry(10 * time.Second)
-		}
+	switch {
+	case err == nil:
+		o.taken++
+		return sync.OnceFunc(func() {
+			o.mu.Lock()
+			o.wanted--
+			o.taken--
+			o.mu.Unlock()
+			free()
+		}), nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	default:
+		err = parley.Errorf(parley.CodeBusy, "all %d Claude processes of this server are busy", o.rt.opt.Most).
+			WithHint("try again in a moment; the setting claude.processes allows more").WithRetry(10 * time.Second)
 	}
-	return nil // it came at the last moment
-}
-
-// free gives a place to who has waited longest.
-func (o *pool) free() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.waiting) > 0 {
-		close(o.waiting[0])
-		o.waiting = o.waiting[1:]
-		return
-	}
-	o.taken--
+	o.wanted--
+	return nil, err
 }
 
 // reap ends the process that has been idle for longest, if any is idle.
@@ -175,9 +165,9 @@ func (o *pool) release(p *process) {
 	p.idle = time.AfterFunc(idle, func() { o.expire(p) })
 	p.mu.Unlock()
 	o.mu.Lock()
-	waits := len(o.waiting) > 0
+	full := o.wanted > o.rt.opt.Most
 	o.mu.Unlock()
-	if waits {
+	if full {
 		o.reap()
 	}
 }
@@ -205,7 +195,7 @@ func (o *pool) ended(p *process) {
 		delete(o.live, p.spec.session)
 	}
 	o.mu.Unlock()
-	o.free()
+	p.leave()
 }
 
 // close ends all processes.

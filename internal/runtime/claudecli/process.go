@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -37,6 +38,7 @@ type process struct {
 	program *proc.Process
 	stdin   *io.PipeWriter
 	stop    context.CancelFunc // SIGTERM, then SIGKILL
+	leave   func()             // makes room in the pool
 	stderr  *proc.Tail
 	gone    chan struct{} // closed when it has ended, with all that it started
 
@@ -148,12 +150,12 @@ func (s spec) env(url, token string) []string {
 func (s spec) config() string { return filepath.Join(s.home, "config") }
 
 // start starts a CLI and waits until it is ready.
-// Its place in the pool is freed when it ends or does not start.
-func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err error) {
+// leave is called when it has ended, or if it does not start.
+func (rt *Runtime) start(ctx context.Context, s spec, leave func()) (started *process, err error) {
 	spawned := false
 	defer func() {
 		if !spawned {
-			rt.pool.free()
+			leave()
 		}
 	}()
 	path, err := rt.opt.Find()
@@ -174,7 +176,7 @@ func (rt *Runtime) start(ctx context.Context, s spec) (started *process, err err
 	outOurs, outTheirs := io.Pipe()
 	life, stop := context.WithCancel(context.Background())
 	p := &process{
-		rt: rt, spec: s, stdin: inTheirs, stop: stop, stderr: &proc.Tail{Max: 4 << 10}, gone: make(chan struct{}),
+		rt: rt, spec: s, leave: leave, stdin: inTheirs, stop: stop, stderr: &proc.Tail{Max: 64 << 10}, gone: make(chan struct{}),
 		changed: make(chan struct{}), tasks: map[string]*job{}, mode: s.mode,
 	}
 	p.conn = newConn(inTheirs)
@@ -278,6 +280,21 @@ func (p *process) failure(err error) error {
 		e.Message += ": " + parley.Cut(said, 500)
 	}
 	return e
+}
+
+// noMemory are signs that a program got no more memory, in small letters without spaces.
+var noMemory = []string{"outofmemory", "cannotallocatememory", "enomem", "bad_alloc", "pthread_createfailed"}
+
+// why says why the process has ended by itself, as far as people can do something about it.
+func (p *process) why() string {
+	if p == nil || p.rt.opt.Memory <= 0 {
+		return ""
+	}
+	said := strings.ToLower(strings.ReplaceAll(p.stderr.String(), " ", ""))
+	if !slices.ContainsFunc(noMemory, func(sign string) bool { return strings.Contains(said, sign) }) {
+		return ""
+	}
+	return fmt.Sprintf(" It had no more memory: each process may take %d MiB (claude.memory).", p.rt.opt.Memory>>20)
 }
 
 // end ends the process, in the order that leaves nothing behind, and waits for that.

@@ -60,7 +60,7 @@ func (t *turn) lost(ctx context.Context) error {
 	if now == nil {
 		return errGone
 	}
-	t.note(now.Active, parley.RuntimeNoted{Kind: "restarted", Text: "The Claude CLI ended and was started again."})
+	t.note(now.Active, parley.RuntimeNoted{Kind: "restarted", Text: "The Claude CLI ended and was started again." + t.p.why()})
 	for _, c := range now.Calls {
 		u := c.Reserved
 		u.Estimated = true

@@ -25,7 +25,7 @@ type Play struct {
 	Effects    bool   `json:"effects,omitempty"` // tools really work
 	Alters     bool   `json:"alters,omitempty"`  // with Live: what Write is to write becomes [Altered], as in a program that has its own ideas
 	At         int    `json:"at,omitempty"`      // the step at which something happens; 0: none
-	Then       string `json:"then,omitempty"`    // what happens: [Die], [Freeze] or [Pause]
+	Then       string `json:"then,omitempty"`    // what happens: [Die], [Freeze], [Pause] or [Swell]
 }
 
 // What happens at a step.
@@ -33,6 +33,7 @@ const (
 	Die    = "die"    // it is killed, directly after the step
 	Freeze = "freeze" // it does nothing any more until its input ends
 	Pause  = "pause"  // it goes on only when it is interrupted
+	Swell  = "swell"  // it takes memory until it gets no more
 )
 
 // Altered is what a play with Alters wants to write.
@@ -244,6 +245,14 @@ func (p *program) step() error {
 			p.o.Kill()
 		}
 		return exit(137)
+	case Swell:
+		var all [][]byte
+		for range 64 { // GiB; a limit is expected before that
+			piece := make([]byte, 1<<30)
+			piece[len(piece)-1] = 1
+			all = append(all, piece)
+		}
+		return fmt.Errorf("it got %d GiB", len(all))
 	case Freeze:
 		for range p.lines { //nolint:revive // it reads nothing of it
 		}

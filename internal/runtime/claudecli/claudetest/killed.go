@@ -156,3 +156,25 @@ func killedAlone(t *testing.T, c CLI) {
 		t.Errorf("%s\n%s", diff, Told(log))
 	}
 }
+
+// swells: a CLI that takes more memory than it may is ended, which the turn says. Another one goes on, unless
+// each needs more.
+func swells(t *testing.T, c CLI) {
+	for name, plays := range map[string][]sim.Play{"once": {{At: 22, Then: sim.Swell}, {}}, "always": {{At: 14, Then: sim.Swell}}} {
+		r := New(t, c.Play(t, plays...), t.TempDir(), mem.New(), func(_ *parley.App, o *claudecli.Options, _ *engine.Options) { o.Memory = 1 << 30 })
+		s := r.Session()
+		turn := r.Send(s.ID, Script(Step{Use: []Use{bash("echo once >> log.txt")}}, Step{Use: []Use{write(r, "a.txt", "hello")}}, Step{Text: "All done."}))
+		got, _ := r.driven(t, turn.ID)
+		log := Told(r.check(t, s))
+		if !strings.Contains(log, "each process may take 1024 MiB") {
+			t.Errorf("%s: nothing about memory\n%s", name, log)
+		}
+		switch {
+		case name == "once" && (got.Status != parley.StatusCompleted || r.File("log.txt") != "once\n" || r.File("a.txt") != "hello"):
+			t.Errorf("%s: %s %+v %q %q\n%s", name, got.Status, got.Error, r.File("log.txt"), r.File("a.txt"), log)
+		case name == "always" && (got.Status != parley.StatusFailed || got.Error.Code != parley.CodeUnavailable || !strings.Contains(got.Error.Message, "claude.memory")):
+			t.Errorf("%s: %s %+v\n%s", name, got.Status, got.Error, log)
+		}
+		r.Stop()
+	}
+}
