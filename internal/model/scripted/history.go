@@ -196,6 +196,7 @@ func look(agent string, ms []parley.Message) view {
 			case strings.HasPrefix(p.Text, cutMark) || p.Text == onMark:
 			case strings.HasPrefix(p.Text, aboutMark):
 				v.About = p.Text
+			case isAttached(p.Text): // it is no word of the user's
 			default:
 				v.Steers = append(v.Steers, p.Text)
 			}
@@ -271,7 +272,13 @@ func asked(m parley.Message) string {
 			break
 		}
 	}
+	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p parley.Part) bool { return isAttached(p.Text) })
 	return m.Text()
+}
+
+// isAttached reports whether a text is a file or a resource that the user attached; see package prompt.
+func isAttached(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, "\n"), "[The user attached the ")
 }
 
 // goesOn reports whether a user's message only asks to continue the same turn.

@@ -170,11 +170,30 @@ func (a *asking) about(d drawing, w int) []string {
 	if s := oneLine(a.in.Detail); s != "" {
 		out = append(out, wrapped(d.faint, s, w)...)
 	}
-	if s := strings.TrimSpace(a.in.Text); s != "" {
+	text, diff := a.in.Text, ""
+	if a.in.Tool != "" {
+		text, diff = cutDiff(a.in.Text)
+	}
+	if s := strings.TrimSpace(text); s != "" {
 		var b blocks
 		out = append(out, b.lines(s, false, w, d.look)...)
 	}
-	if a.in.Kind != parley.KindQuestion && a.in.Tool != "" && len(a.in.Input) > 0 {
+	if diff != "" {
+		out = append(out, "")
+		for line := range strings.SplitSeq(diff, "\n") {
+			p := d.soft
+			switch {
+			case strings.HasPrefix(line, "+"):
+				p = d.added
+			case strings.HasPrefix(line, "-"):
+				p = d.removed
+			}
+			for _, piece := range wrap(tidy(line), w) {
+				out = append(out, p.of(piece))
+			}
+		}
+	}
+	if a.in.Kind != parley.KindQuestion && a.in.Tool != "" && len(a.in.Input) > 0 && diff == "" {
 		out = append(out, d.faint.of("tool:")+" "+oneLine(a.in.Tool))
 		if change := d.change(a.in.Input, w); change != nil {
 			out = append(out, change...)

@@ -131,3 +131,19 @@ func starts(line string) (before, after int) {
 	}
 	return before, after
 }
+
+// cutDiff splits a text whose end is a difference: after an empty line, or from the beginning, nothing but lines
+// that are added, removed or around those.
+func cutDiff(text string) (before, diff string) {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	from, changes := len(lines), 0
+	for from > 0 && lines[from-1] != "" && strings.ContainsRune("+- @\\", rune(lines[from-1][0])) {
+		if from--; lines[from][0] == '+' || lines[from][0] == '-' {
+			changes++
+		}
+	}
+	if changes == 0 || from > 0 && lines[from-1] != "" {
+		return text, ""
+	}
+	return strings.Join(lines[:from], "\n"), strings.Join(lines[from:], "\n")
+}
