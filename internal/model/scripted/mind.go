@@ -180,7 +180,7 @@ func filesIn(messages []parley.Message) (list []librarian.Page) {
 			if err != nil {
 				continue
 			}
-			page := librarian.Page{Path: name, Title: name, File: true}
+			page := librarian.Page{Path: name, Title: "your file", File: true}
 			for line := range strings.SplitSeq(text, "\n") {
 				if line, ok := strings.CutPrefix(line, "| "); ok {
 					page.Text += line + "\n"
