@@ -160,12 +160,20 @@ type Rule struct {
 	Reason  string  `json:"reason,omitempty"` // shown to the model and to people
 	// Reaches restricts a rule granted for a session to calls that act on nothing else.
 	Reaches []string `json:"reaches,omitempty"`
+	// Run and Safety restrict a rule granted for a session to the tool that the person was asked about: another
+	// runtime may have another one of that name, with more rights, and so may the same app with other settings.
+	Run    RunBy  `json:"run,omitempty"`
+	Safety string `json:"safety,omitempty"`
 }
 
 // Same reports whether both rules say the same about the same calls.
 func (r Rule) Same(o Rule) bool {
-	return r.Verdict == o.Verdict && r.Tool == o.Tool && r.Effect == o.Effect && slices.Equal(r.Reaches, o.Reaches)
+	return r.Verdict == o.Verdict && r.Tool == o.Tool && r.Effect == o.Effect && slices.Equal(r.Reaches, o.Reaches) && r.Run == o.Run && r.Safety == o.Safety
 }
+
+// GrantedFor reports whether a rule granted for a session is about a tool as it is now. The name is not
+// compared.
+func (r Rule) GrantedFor(d ToolDecl) bool { return r.Run == d.Run && r.Safety == d.Safety }
 
 // Offers reports whether a caller may choose mode m.
 func (p Policy) Offers(m PermissionMode) bool {

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // TestWriteInFlight checks the outcome of a write whose turn is stopped, whose time is up or
@@ -278,6 +279,73 @@ func TestPermission(t *testing.T) {
 			})
 		})
 	}
+}
+
+// described is a service whose tools say how safe they are.
+type described struct {
+	*enginetest.Service
+	safety string
+}
+
+func (d described) Tools(ctx context.Context) ([]parley.ToolDecl, error) {
+	list, err := d.Service.Tools(ctx)
+	for i := range list {
+		list[i].Safety = d.safety
+	}
+	return list, err
+}
+
+// TestGrantedForTheTool: a rule granted for a session is about the tool that the person was asked about. When
+// the app has another one of its name, with other rights, the person is asked again.
+func TestGrantedForTheTool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		service := &enginetest.Service{}
+		app := func(safety string) parley.App {
+			return enginetest.App(asking, func(a *parley.App) {
+				for i := range a.Tools {
+					a.Tools[i].Safety = safety
+				}
+			})
+		}
+		with := func(safety string) func(*engine.Options) {
+			return func(o *engine.Options) {
+				box, err := toolbox.New([]seam.Toolset{described{service, safety}}, toolbox.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name := range o.Tools {
+					o.Tools[name] = box
+				}
+			}
+		}
+		store := mem.New()
+		r := enginetest.Over(t, store, service, mailer("mail"), app("confined"), with("confined"))
+		s := r.Session()
+		turn := r.Await(r.Send(s.ID, "go").ID)
+		if turn.Status != parley.StatusWaiting {
+			t.Fatalf("got %+v", turn)
+		}
+		if _, err := r.Engine.Answer(t.Context(), enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllowSession}}); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(turn.ID)
+		r.Close()
+		for _, c := range []struct {
+			safety string
+			asks   bool
+		}{{"not confined", true}, {"confined", false}, {"", true}} {
+			r := enginetest.Over(t, store, service, mailer("mail"), app(c.safety), with(c.safety))
+			got := r.Await(r.Send(s.ID, "again").ID)
+			if asks := got.Status == parley.StatusWaiting; asks != c.asks {
+				t.Errorf("%q: the next call of the session: %s", c.safety, got.Status)
+			}
+			if _, err := r.Engine.Cancel(t.Context(), enginetest.User, got.ID, ""); err != nil {
+				t.Error(err)
+			}
+			r.Close()
+		}
+	})
 }
 
 // TestNobodyAnswers lets the time to answer a question pass. The question is closed

@@ -51,12 +51,13 @@ func reached(field string, input []byte) (string, []byte) {
 const maxReach = 4 << 10
 
 // granting returns the rule created by "allow for this session". It is as narrow as the
-// call's subject, if the tool defines one, and as what the call reaches. There is none
+// call's subject, if the tool defines one, and as what the call reaches, and about the tool as it
+// is. There is none
 // for a subject that would be read as a pattern, or if it is not known what the call
 // reaches: such a rule would allow more than was asked.
 func granting(w policy.Wish, by string) (parley.Rule, bool) {
 	d := w.Decl
-	r := parley.Rule{Verdict: parley.Allow, Tool: d.Name, Reason: "allowed for this session by " + by, Reaches: w.Reaches}
+	r := parley.Rule{Verdict: parley.Allow, Tool: d.Name, Reason: "allowed for this session by " + by, Reaches: w.Reaches, Run: d.Run, Safety: d.Safety}
 	if size := len(strings.Join(w.Reaches, ",")); w.Scoped && (size == 0 || size > maxReach) {
 		return parley.Rule{}, false
 	}

@@ -467,6 +467,7 @@ func narrowed(old, today parley.ToolDecl) parley.ToolDecl {
 	old.Edits = old.Edits && today.Edits
 	old.WorkspaceOwn = old.WorkspaceOwn && today.WorkspaceOwn
 	old.KeyTTL = min(old.KeyTTL, today.KeyTTL)
+	old.Safety = today.Safety // what was granted for the session is about what would run
 	return old
 }
 

@@ -36,7 +36,8 @@ type Wish struct {
 
 // Judge returns the verdict on a call and the reason. The strictest matching rule of app
 // and session wins. A rule granted for the session allows what would have been asked, but
-// never what is denied.
+// never what is denied. It is about the tool that the person was asked about, not about another one of its
+// name.
 func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) {
 	if w.Composed && !w.part {
 		return judgeParts(app, s, w)
@@ -82,7 +83,7 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	}
 	if verdict == parley.Ask {
 		for _, r := range s.Rules {
-			if r.Verdict == parley.Allow && matches(r, w) && covers(r, w) {
+			if r.Verdict == parley.Allow && r.GrantedFor(w.Decl) && matches(r, w) && covers(r, w) {
 				return parley.Allow, "allowed for this session"
 			}
 		}

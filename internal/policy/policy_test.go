@@ -99,3 +99,29 @@ func TestGuarded(t *testing.T) {
 func wishOf(d parley.ToolDecl, effect parley.Effect, input []byte) policy.Wish {
 	return policy.Wish{Decl: d, Effect: effect, Subject: d.SubjectOf(input)}
 }
+
+// TestGrantedToOneOfTwo: a rule granted for a tool of the app is not about one of the runtime with the same
+// name, nor the other way round.
+func TestGrantedToOneOfTwo(t *testing.T) {
+	t.Parallel()
+	ours := parley.ToolDecl{Name: "Bash", Subject: "{command}", Effect: parley.EffectWrite, Safety: "confined to the workspace"}
+	theirs := ours
+	theirs.Run, theirs.Safety = parley.RunRuntime, ""
+	unconfined := ours
+	unconfined.Safety = "not confined"
+	tools := []parley.ToolDecl{ours, theirs, unconfined}
+	app := parley.App{Tools: tools}
+	for i, asked := range tools {
+		rule := parley.Rule{Verdict: parley.Allow, Tool: "Bash(make)", Run: asked.Run, Safety: asked.Safety}
+		s := &parley.Session{Rules: []parley.Rule{rule}}
+		for j, d := range tools {
+			want := parley.Ask
+			if i == j {
+				want = parley.Allow
+			}
+			if got, _ := policy.Judge(&app, s, policy.Wish{Decl: d, Effect: parley.EffectWrite, Subject: "make", Parts: []string{"make"}, Plain: true, Composed: true}); got != want {
+				t.Errorf("granted for %q by %q, called is %q by %q: %s", asked.Safety, asked.Run, d.Safety, d.Run, got)
+			}
+		}
+	}
+}

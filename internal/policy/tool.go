@@ -71,7 +71,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	}
 	granted := func(r parley.Rule) bool {
 		name, _, _ := strings.Cut(r.Tool, "(")
-		return r.Verdict == parley.Allow && named(name, d.Name)
+		return r.Verdict == parley.Allow && r.GrantedFor(d) && named(name, d.Name)
 	}
 	if d.Reads != "" && verdict != parley.Deny {
 		return verdict, reason // some calls can run, also where nobody can be asked about the others

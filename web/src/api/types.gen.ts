@@ -214,6 +214,8 @@ export interface Rule {
   effect?: Effect;
   reason?: string; // shown to the model and to people
   reaches?: string[];
+  run?: RunBy;
+  safety?: string;
 }
 
 /** Verdict is a policy's decision about a call. */
@@ -221,6 +223,9 @@ export type Verdict = "allow" | "ask" | "confirm" | "deny";
 
 /** Effect is what a call of a tool may do to the outside world. */
 export type Effect = "read" | "idempotent" | "write";
+
+/** RunBy says who runs the calls of a tool. */
+export type RunBy = "runtime" | "client";
 
 /** PermissionMode is how much a session asks before it acts. No mode allows what a rule
  * denies. */
@@ -423,9 +428,6 @@ export interface ToolDecl {
   safety?: string;
   credentials?: CredentialDecl[];
 }
-
-/** RunBy says who runs the calls of a tool. */
-export type RunBy = "runtime" | "client";
 
 /** CredentialDecl is a credential that a tool needs for each of its calls. */
 export interface CredentialDecl {
