@@ -217,7 +217,7 @@ func TestOutageOfAStart(t *testing.T) {
 								turns = append(turns, turn.ID)
 								return
 							}
-							time.Sleep(time.Millisecond)
+							time.Sleep(max(time.Millisecond, lasts/1000))
 						}
 					}
 					send("one")

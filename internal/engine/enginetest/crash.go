@@ -105,7 +105,7 @@ func CrashEverywhere(t *testing.T, sc Scenario) {
 	for i, p := range points {
 		once := sc.run(t, from, &p, nil)
 		sc.compare(t, base, once, p.String())
-		if p.where == "fail" || raced {
+		if p.where == "fail" || Raced {
 			continue
 		}
 		for n := 1 + i%every; n <= once.recovery; n += every {

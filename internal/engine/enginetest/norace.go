@@ -2,5 +2,5 @@
 
 package enginetest
 
-// raced reports whether the race detector is on.
-const raced = false
+// Raced reports whether the race detector is on.
+const Raced = false

@@ -2,5 +2,5 @@
 
 package enginetest
 
-// raced reports whether the race detector is on.
-const raced = true
+// Raced reports whether the race detector is on.
+const Raced = true
