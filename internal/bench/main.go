@@ -69,6 +69,7 @@ var parts = []struct {
 	{"long", long},
 	{"calls", calls},
 	{"files", files},
+	{"claude", claude},
 	{"kill", kill},
 }
 
