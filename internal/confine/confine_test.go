@@ -5,6 +5,7 @@ package confine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,15 @@ func TestCommand(t *testing.T) {
 	}
 	if out, e := b.run(`kill -KILL $$`); e.Code != 137 {
 		t.Errorf("a signal: %q, %+v", out, e)
+	}
+	if os.Getuid() == 0 { // a folder of somebody else, as a database in a container makes one
+		other := filepath.Join(b.space, "other")
+		if err := errors.Join(os.Mkdir(other, 0o700), os.Chown(other, 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		if out, e := b.run(`ls other 2>/dev/null || echo hidden`); out != "hidden\n" || e != (confine.End{}) {
+			t.Errorf("a folder of somebody else: %q, %+v", out, e)
+		}
 	}
 	b.job.Workspace.ReadOnly = true
 	if out, e := b.run(`cat a/b/one.txt; echo no > no; rm -f a/b/one.txt; git status --short; echo yes > /tmp/yes && cat /tmp/yes`); !strings.HasPrefix(out, "one\n") || !strings.HasSuffix(out, "yes\n") || e.Code != 0 {

@@ -86,10 +86,16 @@ func (s *survey) walk(fd int, at string, depth int) error {
 	return nil
 }
 
+// foreign reports whether an open folder is somebody else's.
+func foreign(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Uid != uint32(os.Geteuid())
+}
+
 func (s *survey) entry(fd int, at, name string, depth int) error {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES) && foreign(fd):
 		return nil
 	case err != nil:
 		return &os.PathError{Op: "look at", Path: path.Join(at, name), Err: err}
@@ -115,6 +121,8 @@ func (s *survey) entry(fd int, at, name string, depth int) error {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil // another one has taken its place
+	case errors.Is(err, unix.EACCES) && st.Uid != uint32(os.Geteuid()):
+		return nil // somebody else's: no command can have made it, or can read it
 	case err != nil:
 		return &os.PathError{Op: "open", Path: path.Join(at, name), Err: err}
 	}

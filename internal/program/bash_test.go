@@ -3,11 +3,14 @@
 package program_test
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/tool/shell"
@@ -49,6 +52,44 @@ func needSandbox(t *testing.T) {
 	}
 }
 
+// lifeline is a pipe with a name. A command that runs has it open for writing.
+type lifeline struct {
+	t    *testing.T
+	path string
+	read *bufio.Reader
+}
+
+func newLifeline(t *testing.T, dir, name string) *lifeline {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(dir, 0o755), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return &lifeline{t: t, path: path}
+}
+
+// up waits until the command has written a line.
+func (l *lifeline) up() {
+	l.t.Helper()
+	f, err := os.Open(l.path) // which waits for the other end
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = f.Close() })
+	l.read = bufio.NewReader(f)
+	if line, err := l.read.ReadString('\n'); line != "up\n" {
+		l.t.Fatalf("%s: %q, %v", l.path, line, err)
+	}
+}
+
+// over waits until nothing of the command runs any more.
+func (l *lifeline) over() {
+	l.t.Helper()
+	if rest, err := io.ReadAll(l.read); len(rest) > 0 || err != nil {
+		l.t.Errorf("%s: %q, %v", l.path, rest, err)
+	}
+}
+
 // TestBash_of_a_killed_server: a command ends with the server, also one in the background in a session of
 // processes of its own. The turn says that it is not known what the command has done, and it is not run again.
 func TestBash_of_a_killed_server(t *testing.T) {
@@ -58,42 +99,23 @@ func TestBash_of_a_killed_server(t *testing.T) {
 	dir := p.withShell("")
 	s := p.serve()
 	id := s.session("shell")
-	if end := s.settle(s.send(id, "background setsid sleep 1000 & while :; do touch alive; sleep 0.05; done").ID); end.Status != parley.StatusCompleted {
+	// Each command has a pipe open for writing as long as anything of it runs.
+	pipes := map[string]*lifeline{"alive": newLifeline(t, dir, "alive"), "alive2": newLifeline(t, dir, "alive2")}
+	if end := s.settle(s.send(id, "background exec 3>alive; setsid sleep 1000 & echo up >&3; sleep 1000").ID); end.Status != parley.StatusCompleted {
 		t.Fatalf("%+v", end)
 	}
-	s.send(id, "echo once >> runs; while :; do touch alive2; sleep 0.05; done")
-	wait := func(name string) {
-		t.Helper()
-		for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				return
-			}
-			if time.Now().After(late) {
-				t.Fatalf("no %s", name)
-			}
-		}
+	turn := s.send(id, "echo once >> runs; exec 3>alive2; echo up >&3; sleep 1000").ID
+	for _, l := range pipes {
+		l.up()
 	}
-	wait("alive")
-	wait("alive2")
 	s.kill()
-	for _, name := range []string{"alive", "alive2"} { // until nobody makes it again
-		for late := time.Now().Add(time.Minute); ; {
-			_ = os.Remove(filepath.Join(dir, name))
-			time.Sleep(200 * time.Millisecond)
-			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-				break
-			}
-			if time.Now().After(late) {
-				t.Fatalf("a command still runs: %s", name)
-			}
-		}
+	for _, l := range pipes {
+		l.over()
 	}
 	s = p.serve()
-	log := ""
-	for late := time.Now().Add(time.Minute); !strings.Contains(log, `"outcome":"unknown"`); time.Sleep(20 * time.Millisecond) {
-		if log = strings.Join(s.log(id), "\n"); time.Now().After(late) {
-			t.Fatalf("the log does not say that the outcome is unknown:\n%s", log)
-		}
+	must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(turn)+"/await", `{"timeout_ms":60000}`)
+	if log := strings.Join(s.log(id), "\n"); !strings.Contains(log, `"outcome":"unknown"`) {
+		t.Errorf("the log does not say that the outcome is unknown:\n%s", log)
 	}
 	if body, _ := os.ReadFile(filepath.Join(dir, "runs")); string(body) != "once\n" {
 		t.Errorf("the command ran: %q", body)
@@ -141,25 +163,18 @@ func TestBash_in_a_session(t *testing.T) {
 		t.Errorf("a read in plan mode: %q", got)
 	}
 	must[parley.SessionInfo](s, "PATCH", "/v1/sessions/"+string(id), `{"mode":"default"}`)
-	ask("background while :; do touch alive; sleep 0.05; done")
+	alive := newLifeline(t, dir, "alive")
+	ask("background exec 3>alive; echo up >&3; sleep 1000")
+	alive.up()
 	_, turns, _ := p.run("session", "rewind", string(id))
 	turn, _, _ := strings.Cut(turns, " ")
-	if _, out, errs := p.run("session", "rewind", string(id), turn); !strings.Contains(out, "while :; do touch alive") {
+	if _, out, errs := p.run("session", "rewind", string(id), turn); !strings.Contains(out, "exec 3>alive") {
 		t.Errorf("the preview of a rewind does not list the command:\n%s%s", out, errs)
 	}
 	if code, out, errs := p.run("session", "end", string(id)); code != 0 {
 		t.Fatalf("%s%s", out, errs)
 	}
-	for late := time.Now().Add(time.Minute); ; {
-		_ = os.Remove(filepath.Join(dir, "alive"))
-		time.Sleep(200 * time.Millisecond)
-		if _, err := os.Stat(filepath.Join(dir, "alive")); err != nil {
-			break
-		}
-		if time.Now().After(late) {
-			t.Fatal("the command outlives its session")
-		}
-	}
+	alive.over() // the command does not outlive its session
 	s.stop()
 	if _, out, _ := p.run("doctor"); !strings.Contains(out, "commands are confined by namespaces, Landlock") {
 		t.Errorf("doctor: %s", out)
