@@ -34,6 +34,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parley-server/parley"
 )
@@ -63,14 +64,14 @@ type Site struct {
 	app   string          // app.html, before it has an app's title
 }
 
-// New serves the pages in fsys, which is read once: each file's hash becomes
+// New serves the pages in fsys, which must not change: each file's hash becomes
 // its ETag.
 func New(fsys fs.FS, looks Looks) *Site {
 	s := &Site{fsys: fsys, looks: looks, files: map[string]file{}}
 	// An unreadable tree is the same as one that is not built: a page says so.
 	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(path.Base(name), ".") {
-			s.add(name)
+			s.add(name, d)
 		}
 		return err
 	})
@@ -90,22 +91,27 @@ const (
 )
 
 type file struct {
-	etag string // of the plain form, without quotes
+	etag func() string // of the plain form, without quotes; made when it is first asked for
 	size int64
 }
 
-func (s *Site) add(name string) {
-	f, err := s.fsys.Open(name)
+func (s *Site) add(name string, d fs.DirEntry) {
+	info, err := d.Info()
 	if err != nil {
 		return
 	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return
-	}
-	s.files[name] = file{etag: hex.EncodeToString(h.Sum(nil)[:12]), size: n}
+	s.files[name] = file{size: info.Size(), etag: sync.OnceValue(func() string {
+		f, err := s.fsys.Open(name)
+		if err != nil {
+			return "" // what is sent then says so
+		}
+		defer f.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			return ""
+		}
+		return hex.EncodeToString(h.Sum(nil)[:12])
+	})}
 }
 
 // policy lets a page load only what this server sends. frame-ancestors is
@@ -305,7 +311,7 @@ func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
 	default:
 		h.Set("Cache-Control", "no-cache") // kept, but asked about each time
 	}
-	sent, etag := name, s.files[name].etag
+	sent, etag := name, s.files[name].etag()
 	if s.has(name+".br") || s.has(name+".gz") {
 		h.Set("Vary", "Accept-Encoding")
 		switch accept := r.Header.Get("Accept-Encoding"); {

@@ -16,9 +16,22 @@ const (
 	littleWork   = 8 << 20   // bytes allocated between two checks on a quiet server
 )
 
-// giveBack returns memory to the system after bursts, until ctx ends.
+// startOver is when a server has started and has had a moment for its first requests.
+const startOver = 2 * time.Second
+
+// giveBack returns memory to the system after the start and after bursts, until ctx ends.
 func giveBack(ctx context.Context) {
 	m := memory{}
+	m.seen, _ = inMemory()
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(startOver):
+		if allocated, _ := inMemory(); allocated-m.seen < littleWork { // otherwise a burst has begun
+			debug.FreeOSMemory()
+			_ = leaveProgram() // then its pages stay
+		}
+	}
 	tick := time.NewTicker(lookAtMemory)
 	defer tick.Stop()
 	for {
