@@ -350,14 +350,18 @@ func (s *session) discard() {
 	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state.Clone()
 }
 
+// storeEvery is how much a log grows at least, in bytes, before its fold is stored again: so
+// much is read and folded within a millisecond.
+const storeEvery = 8 << 10
+
 // storeState adds the fold to a batch that leaves no turn running, unless the log has
-// grown by less than the fold's own size since it was last stored. So storing the fold
-// never writes more than the log does. It returns the stored size, or -1.
+// grown by less than storeEvery, or the fold's own size, since it was last stored. So
+// storing the fold never writes more than the log does. It returns the stored size, or -1.
 func (s *session) storeState(b *seam.Batch) int {
 	if s.view.Turn != nil && s.view.Turn.Status == parley.StatusRunning || b.Index.Session == nil {
 		return -1
 	}
-	if s.stateSize > 0 && s.logBytes < s.stateSize {
+	if s.logBytes < max(storeEvery, s.stateSize) {
 		return -1
 	}
 	body, err := json.Marshal(s.view)
