@@ -1,7 +1,6 @@
 package parley
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -479,7 +478,6 @@ func (s Session) Clone() Session {
 		}
 		s.Provider = m
 	}
-	s.Answered = maps.Clone(s.Answered)
 	return s
 }
 

@@ -274,11 +274,13 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		if a.Parent != "" && a.Name != MemoryAgent {
 			return // what it says belongs to this turn alone
 		}
-		if a.Name != MemoryAgent {
-			if s.Answered == nil {
-				s.Answered = map[string]string{}
+		if a.Name != MemoryAgent && s.Answered[a.Name] != asked { // it hardly ever changes, so clones share it
+			answered := maps.Clone(s.Answered)
+			if answered == nil {
+				answered = map[string]string{}
 			}
-			s.Answered[a.Name] = asked
+			answered[a.Name] = asked
+			s.Answered = answered
 		}
 		delete(s.Provider, a.Name)
 		if p.State != nil {

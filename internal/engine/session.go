@@ -345,9 +345,10 @@ func (s *session) waits(what string, err error) {
 	}
 }
 
-// discard drops what is staged.
+// discard drops what is staged. View and state are then the same: stage never changes a view
+// in place.
 func (s *session) discard() {
-	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state.Clone()
+	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state
 }
 
 // storeEvery is how much a log grows at least, in bytes, before its fold is stored again: so
