@@ -47,19 +47,11 @@ func (r *Repo) advance(ctx context.Context, branch, from, to, why string) (err e
 var errMoved = errors.New("a file was changed meanwhile")
 
 func (r *Repo) advanceOnce(ctx context.Context, branch, from, to, why string) error {
-	dir, done, err := r.workDir()
+	dir, x, list, done, err := r.apart(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	defer done()
-	x, err := r.copyIndex(dir, "index")
-	if err != nil {
-		return err
-	}
-	list, err := r.between(ctx, from, to)
-	if err != nil {
-		return err
-	}
 	w, err := r.writes(ctx, x, from, list, dir)
 	if err != nil {
 		return err
@@ -97,6 +89,20 @@ func (r *Repo) advanceOnce(ctx context.Context, branch, from, to, why string) er
 		return err
 	}
 	return r.forget()
+}
+
+// apart returns a folder to work in with a copy of git's index, and what differs between two commits.
+func (r *Repo) apart(ctx context.Context, from, to string) (dir string, x index, list []change, done func(), err error) {
+	if dir, done, err = r.workDir(); err != nil {
+		return "", index{}, nil, nil, err
+	}
+	if x, err = r.copyIndex(dir, "index"); err == nil {
+		list, err = r.between(ctx, from, to)
+	}
+	if err != nil {
+		done()
+	}
+	return dir, x, list, done, err
 }
 
 // between lists how a commit differs from another; "" has no files.
@@ -194,19 +200,11 @@ func (r *Repo) finish(ctx context.Context) error {
 
 // undo gives the files that are as a commit has them the content of another again.
 func (r *Repo) undo(ctx context.Context, from, to string) error {
-	dir, done, err := r.workDir()
+	dir, x, list, done, err := r.apart(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	defer done()
-	x, err := r.copyIndex(dir, "index")
-	if err != nil {
-		return err
-	}
-	list, err := r.between(ctx, from, to)
-	if err != nil {
-		return err
-	}
 	w, err := newWrites(r, dir)
 	if err != nil {
 		return err

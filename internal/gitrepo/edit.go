@@ -218,11 +218,7 @@ func (r *Repo) change(ctx context.Context, c Change, alone bool) (made Made, aga
 		}
 	}
 	defer func() { r.unlock(unlock, err) }()
-	branch, err := r.branch()
-	if err != nil {
-		return made, nil, err
-	}
-	tip, err := r.tip(ctx, heads+branch)
+	branch, tip, err := r.head(ctx)
 	if err != nil {
 		return made, nil, err
 	}
@@ -402,19 +398,11 @@ func (r *Repo) takeBack(ctx context.Context, branch, from, to string, failed err
 // unstage gives the index what a commit has of the files that another one changes, where it has these as the other one does. Git's lock
 // of it is held.
 func (r *Repo) unstage(ctx context.Context, from, to string) error {
-	dir, done, err := r.workDir()
+	_, x, list, done, err := r.apart(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	defer done()
-	x, err := r.copyIndex(dir, "index")
-	if err != nil {
-		return err
-	}
-	list, err := r.between(ctx, from, to)
-	if err != nil {
-		return err
-	}
 	other, err := byPath(x.against(ctx, to))
 	if err != nil {
 		return err

@@ -29,11 +29,7 @@ func (r *Repo) Since(ctx context.Context, after string, most int) (list []Entry,
 		return nil, false, false, parley.Errorf(parley.CodeInvalid, "%q is no commit", parley.Cut(after, 80)).WithField("cursor")
 	}
 	err = r.do(ctx, func(ctx context.Context) error {
-		branch, err := r.branch()
-		if err != nil {
-			return err
-		}
-		tip, err := r.tip(ctx, heads+branch)
+		_, tip, err := r.head(ctx)
 		if err != nil || tip == "" {
 			again = after != ""
 			return err

@@ -292,6 +292,14 @@ func (r *Repo) tip(ctx context.Context, ref string) (string, error) {
 	return out, err
 }
 
+// head is the branch that is checked out, and its commit, or "" if there is none.
+func (r *Repo) head(ctx context.Context) (branch, tip string, err error) {
+	if branch, err = r.branch(); err == nil {
+		tip, err = r.tip(ctx, heads+branch)
+	}
+	return branch, tip, err
+}
+
 var hashOf = pattern.New(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
 // short is the beginning of a hash, for people.

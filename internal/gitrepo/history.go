@@ -30,11 +30,7 @@ func (r *Repo) History(ctx context.Context, path, after string, most int) (list 
 		return nil, parley.Errorf(parley.CodeInvalid, "%q is no commit", parley.Cut(after, 80)).WithField("after")
 	}
 	err = r.do(ctx, func(ctx context.Context) error {
-		branch, err := r.branch()
-		if err != nil {
-			return err
-		}
-		from, err := r.tip(ctx, heads+branch)
+		_, from, err := r.head(ctx)
 		if err != nil || from == "" {
 			return err
 		}
@@ -101,11 +97,7 @@ func (r *Repo) Content(ctx context.Context, commit, path string, most int64) (bo
 		return nil, missing
 	}
 	err = r.do(ctx, func(ctx context.Context) error {
-		branch, err := r.branch()
-		if err != nil {
-			return err
-		}
-		tip, err := r.tip(ctx, heads+branch)
+		_, tip, err := r.head(ctx)
 		if err != nil || tip == "" {
 			return err
 		}

@@ -39,11 +39,7 @@ func (k Keyed) Trailer(key string) string {
 // Keyed finds the newest commit of the branch with a trailer of that value.
 func (r *Repo) Keyed(ctx context.Context, trailer, value string) (k Keyed, err error) {
 	err = r.do(ctx, func(ctx context.Context) error {
-		branch, err := r.branch()
-		if err != nil {
-			return err
-		}
-		tip, err := r.tip(ctx, heads+branch)
+		_, tip, err := r.head(ctx)
 		if err == nil {
 			k, err = Base{r, tip, nil}.Keyed(ctx, trailer, value)
 		}

@@ -131,11 +131,7 @@ func (r *Repo) FileOf(ctx context.Context, commit, name string, most int64) (bod
 func (r *Repo) KeyedAll(ctx context.Context, trailer, prefix, since string) (found map[string]Entry, err error) {
 	found = map[string]Entry{}
 	err = r.do(ctx, func(ctx context.Context) error {
-		branch, err := r.branch()
-		if err != nil {
-			return err
-		}
-		tip, err := r.tip(ctx, heads+branch)
+		_, tip, err := r.head(ctx)
 		if err != nil || tip == "" {
 			return err
 		}
