@@ -95,6 +95,8 @@ func (p plain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 var (
 	// reminder is what the CLI adds to messages.
 	reminder = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
+	// planned is what the CLI says when plan mode is left, which comes without the tags of a reminder.
+	planned = regexp.MustCompile(`(?s)^## Exited Plan Mode\n.*?take actions\.`)
 	// steered is how the CLI words what the user has said in the middle of a turn.
 	steered = regexp.MustCompile(`(?s)^The user sent a new message while you were working:\n(.*?)\n\nThis is how Claude Code surfaces .*`)
 )
@@ -105,6 +107,7 @@ func spoken(parts []parley.Part) (list []parley.Part) {
 		switch p.Type {
 		case parley.PartText:
 			p.Text = steered.ReplaceAllString(reminder.ReplaceAllString(p.Text, ""), "$1")
+			p.Text = planned.ReplaceAllString(strings.TrimSpace(p.Text), "")
 			if p.Text = strings.TrimSpace(p.Text); p.Text == "" {
 				continue
 			}

@@ -98,7 +98,7 @@ var fields = []string{
 var notCounted = []string{"max_tokens", "stream", "temperature", "top_k", "top_p", "stop_sequences", "metadata"}
 
 // betas are fields that requests with beta features may have.
-var betas = []string{"context_management"}
+var betas = []string{"context_management", "safeguards"}
 
 // parse parses a body and checks its form. beta says that the request names beta features.
 func parse(body []byte, counting, beta bool) (*request, *Error) {

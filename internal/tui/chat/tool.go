@@ -170,6 +170,9 @@ func (it *item) result() string {
 	case len(it.images) > 0 && strings.TrimSpace(it.output) == "":
 		return count(len(it.images), "image", "images")
 	}
+	if it.name == "AskUserQuestion" { // the answer stands below
+		return ""
+	}
 	lines := strings.Count(strings.TrimRight(it.output, "\n"), "\n") + 1
 	switch {
 	case strings.TrimSpace(it.output) == "":

@@ -163,12 +163,17 @@ func (u *turn) choose(phrase string, many []entity) (e entity, why string, ok bo
 	return e, fmt.Sprintf("I know no page %q. Name it by its path.", said), true
 }
 
+var answered = pattern.New(`answered: ".*?"="(.*?)"(?:[.,;]|$)`)
+
 // answerIn is what a person answered to a question.
 func answerIn(output string) string {
 	var got struct {
 		Answers map[string]string `json:"answers"`
 	}
 	if json.Unmarshal([]byte(output), &got) != nil {
+		if m := answered.FindStringSubmatch(output); m != nil { // the Claude CLI's words
+			return m[1]
+		}
 		return ""
 	}
 	for _, a := range got.Answers {

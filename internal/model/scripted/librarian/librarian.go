@@ -81,6 +81,9 @@ func Answer(t Turn) Reply {
 	case t.Foreign:
 		return Reply{Say: "I understand English only, since I am a script and not a language model. Ask me in English, please."}
 	}
+	if r, ok := u.planned(); ok {
+		return r
+	}
 	say, ok := u.answer(tidied(t.Question))
 	if ok {
 		return Reply{Say: say}

@@ -123,6 +123,36 @@ func TestMajorPlans(t *testing.T) {
 	if r := librarian.Answer(no); len(r.Calls) != 1 || r.Calls[0].Tool != "lake_create" {
 		t.Errorf("with it: %+v", r)
 	}
+	// A runtime that offers all tools in plan mode refuses the call.
+	tries := ask
+	tries.Tools = append(slices.Clone(ask.Tools), "lake_create")
+	call := librarian.Answer(tries).Calls[0]
+	tries.Results = append(slices.Clone(ask.Results), librarian.Result{Tool: call.Tool, Input: call.Input, Output: "This call is not allowed: the session is in plan mode: nothing is changed", Failed: true})
+	r = librarian.Answer(tries)
+	if len(r.Calls) != 1 || r.Calls[0].Tool != "ExitPlanMode" {
+		t.Fatalf("after the refusal: %+v", r)
+	}
+	tries.Results = append(tries.Results, librarian.Result{Tool: "ExitPlanMode", Input: r.Calls[0].Input, Output: "Approved."})
+	if r := librarian.Answer(tries); len(r.Calls) != 1 || r.Calls[0].Tool != "lake_create" {
+		t.Errorf("after the approval: %+v", r)
+	}
+}
+
+// TestMajorAnswers: a person's choice is understood in the words of either runtime.
+func TestMajorAnswers(t *testing.T) {
+	t.Parallel()
+	list := newDesk(t).run(librarian.Call{Tool: "lake_search", Input: map[string]any{"query": "port", "limit": 10}})
+	ask := librarian.Turn{Question: "show port", Tools: append(slices.Clone(laketools.Names), "AskUserQuestion"), Now: company.Reference, Results: []librarian.Result{list}}
+	question := librarian.Answer(ask).Calls[0]
+	for _, output := range []string{
+		`{"questions":[],"answers":{"Which page do you mean by \"port\"?":"Port Ellery"}}`,
+		`Your questions have been answered: "Which page do you mean by "port"?"="Port Ellery". You can now continue with these answers in mind.`,
+	} {
+		ask.Results = []librarian.Result{list, {Tool: question.Tool, Input: question.Input, Output: output}}
+		if r := librarian.Answer(ask); len(r.Calls) != 1 || r.Calls[0].Input["path"] != "lake/customers/port-ellery.md" {
+			t.Errorf("%s: %+v", output, r)
+		}
+	}
 }
 
 // TestMajorFiles: a file that a person attached is looked at before the lake, and is no page of it.

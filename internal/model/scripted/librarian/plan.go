@@ -9,6 +9,25 @@ import (
 
 const exitPlan = "ExitPlanMode"
 
+// planned takes the changes that were refused in plan mode out of the results. Once the plan is approved they are made
+// anew; before that they are what is planned.
+func (u *turn) planned() (Reply, bool) {
+	var refused []Call
+	u.Results = slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool {
+		is := r.Failed && r.Tool != exitPlan && strings.Contains(r.Output, "plan mode")
+		if is {
+			refused = append(refused, Call{r.Tool, r.Input})
+		}
+		return is
+	})
+	i := slices.IndexFunc(u.Results, func(r Result) bool { return r.Tool == exitPlan })
+	if len(refused) == 0 || i >= 0 && !u.Results[i].Failed {
+		return Reply{}, false
+	}
+	u.wants = refused
+	return u.plan()
+}
+
 // plan asks for approval of the changes that are wanted, in plan mode, in which the tools for them are not there.
 // After it was approved they are.
 func (u *turn) plan() (Reply, bool) {
