@@ -95,8 +95,8 @@ func (p plain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 var (
 	// reminder is what the CLI adds to messages.
 	reminder = regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>`)
-	// planned is what the CLI says when plan mode is left, which comes without the tags of a reminder.
-	planned = regexp.MustCompile(`(?s)^## Exited Plan Mode\n.*?take actions\.`)
+	// planned is what the CLI says of plan mode, which comes without the tags of a reminder.
+	planned = regexp.MustCompile(`(?s)^(?:## Exited Plan Mode\n.*?take actions\.|Plan mode is active\. The user indicated that they do not want you to execute.*)`)
 	// steered is how the CLI words what the user has said in the middle of a turn.
 	steered = regexp.MustCompile(`(?s)^The user sent a new message while you were working:\n(.*?)\n\nThis is how Claude Code surfaces .*`)
 )

@@ -142,6 +142,34 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// A plan is read and approved on the screen, and the mode is left with that.
+func TestScreen_plan(t *testing.T) {
+	t.Parallel()
+	s := servertest.Start(t, server.App(fstest.MapFS{
+		"app.yaml":    {Data: []byte("name: planner\nscript: script.yaml\nagents: {planner: {prompt: p.md, tools: [ExitPlanMode]}}\ntools: {plan: {}}\npolicy: {modes: [acceptEdits, plan]}\n")},
+		"p.md":        {Data: []byte("Plan.")},
+		"script.yaml": {Data: []byte("agents:\n  planner:\n    - when: .Results\n      say: \"Then: {{ (index .Results 0).Output }}\"\n    - call: [{tool: ExitPlanMode, input: {plan: \"1. Look\\n2. **Leap**\"}}]\n")},
+	}))
+	p := chat.Sit(t, (&desk{Server: s, t: t}).options(), 80, 24)
+	p.Sees("planner")
+	p.Types("/mode plan")
+	p.Presses("enter")
+	p.Sees("plan mode: nothing is changed")
+	p.Types("go")
+	p.Presses("enter")
+	p.Asked("Carry out this plan?")
+	p.Sees("1. Look", "2. Leap", "1 Yes", "2 Yes, and change files without asking", "3 No, keep planning")
+	p.Presses("3")
+	p.Sees("has not approved the plan")
+	p.Until("the end", func() bool { return !p.Looks().Running && p.Looks().Mode == parley.ModePlan })
+	p.Types("again")
+	p.Presses("enter")
+	p.Asked("Carry out this plan?")
+	p.Presses("2")
+	p.Sees("The user has approved the plan", "edits are not asked about")
+	p.Until("the mode", func() bool { return p.Looks().Mode == parley.ModeAcceptEdits })
+}
+
 // What is written while a question comes is no answer to it.
 func TestScreen_types_on(t *testing.T) {
 	t.Parallel()
