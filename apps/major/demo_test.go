@@ -36,11 +36,11 @@ func TestDemoProposal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close() //nolint:errcheck // the test is over
-	list, err := tidy.List(t.Context(), l)
+	list, _, err := tidy.Page(t.Context(), l, "", 100)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("got %+v, %v", list, err)
 	}
-	p, err := tidy.Read(t.Context(), l, list[0].ID)
+	p, err := tidy.Read(t.Context(), l, list[0].ID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
