@@ -27,8 +27,11 @@ type ScheduleSpec struct {
 	App  string `json:"app" maxLength:"64"`
 	Name string `json:"name,omitempty" maxLength:"100"` // for people, and the title of new sessions; empty: the beginning of the message
 	// Cron has five fields: minute, hour, day of the month, month, day of the week, such as
-	// "0 7 * * mon-fri"; or it is @hourly, @daily, @weekly, @monthly or @yearly.
-	Cron string `json:"cron" maxLength:"200"`
+	// "0 7 * * mon-fri"; or it is @hourly, @daily, @weekly, @monthly or @yearly. Empty: there are no times, and OnChange is set.
+	Cron string `json:"cron" maxLength:"200" required:"false"`
+	// OnChange begins a run when the lake of the workspace was changed by somebody else and nobody has changed it for so many seconds since,
+	// or for ten times as many at most. 0: changes begin none.
+	OnChange int `json:"on_change_seconds,omitempty" minimum:"0" maximum:"86400"`
 	// Zone is the time zone of Cron. A time that does not exist, because the clock is set forward
 	// over it, counts as the moment when that happens. A time that exists twice counts once,
 	// unless the expression is for every hour. Empty: UTC.
@@ -97,6 +100,7 @@ type ScheduleRun struct {
 	For     time.Time       `json:"for"` // the time by the expression
 	At      time.Time       `json:"at"`  // when it was begun or given up
 	Manual  bool            `json:"manual,omitempty"`
+	Change  string          `json:"change,omitempty"` // the last commit of the changes that it is about
 	Outcome ScheduleOutcome `json:"outcome"`
 	Reason  string          `json:"reason,omitempty"` // why it was not begun
 	Missed  int             `json:"missed,omitempty"` // times that passed before it without a run of their own
@@ -121,6 +125,7 @@ type UpdateSchedule struct {
 	Name      *string          `json:"name,omitempty" maxLength:"100"`
 	Cron      *string          `json:"cron,omitempty" maxLength:"200"`
 	Zone      *string          `json:"time_zone,omitempty" maxLength:"60"`
+	OnChange  *int             `json:"on_change_seconds,omitempty" minimum:"0" maximum:"86400"`
 	Jitter    *int             `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400"`
 	Missed    *MissedPolicy    `json:"missed,omitempty" enum:"skip,once,all"`
 	Overlap   *OverlapPolicy   `json:"overlap,omitempty" enum:"skip,queue,cancel"`

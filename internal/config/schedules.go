@@ -17,6 +17,7 @@ import (
 type scheduleFile struct {
 	Title         string                 `yaml:"title"`          // for people, and of the sessions; default: the beginning of the message
 	Cron          string                 `yaml:"cron"`           // minute hour day month weekday, or @daily and the like
+	OnChange      parley.Duration        `yaml:"on_change"`      // a run begins when the lake was changed and is quiet for so long, such as 10m; default: changes begin none
 	TimeZone      string                 `yaml:"time_zone"`      // such as Europe/Zurich; default UTC
 	JitterSeconds int                    `yaml:"jitter_seconds"` // delays the runs by the same part of so many seconds; default 0
 	Missed        parley.MissedPolicy    `yaml:"missed"`         // times that passed while no server ran: skip, once or all; default once
@@ -41,7 +42,7 @@ func (a *App) schedules(s Settings, f appFile) {
 			a.d.at(at, "cannot be a schedule's name; use lower-case letters, digits, _ and -")
 		}
 		spec := parley.ScheduleSpec{
-			App: a.Name, Name: strings.TrimSpace(g.Title), Cron: g.Cron, Zone: g.TimeZone, Jitter: g.JitterSeconds, Missed: g.Missed, Overlap: g.Overlap,
+			App: a.Name, Name: strings.TrimSpace(g.Title), Cron: g.Cron, OnChange: int(time.Duration(g.OnChange).Seconds()), Zone: g.TimeZone, Jitter: g.JitterSeconds, Missed: g.Missed, Overlap: g.Overlap,
 			Message: strings.TrimSpace(g.Message), Session: g.Session, Agent: g.Agent, Model: g.Model, Mode: g.Mode, Workspace: g.Workspace, Budgets: g.Budgets, Asks: g.Asks,
 		}
 		if _, err := schedule.Checked(spec, time.Duration(s.Schedules.Shortest)); err != nil {
@@ -50,6 +51,9 @@ func (a *App) schedules(s Settings, f appFile) {
 				key = e.Field
 			}
 			a.d.at(strings.TrimSuffix(at+"."+key, "."), "%s", err)
+		}
+		if g.OnChange != 0 && !slices.ContainsFunc(a.Toolsets, func(t Toolset) bool { return t.Kind == "lake" }) {
+			a.d.at(at+".on_change", "needs a lake: tools: {lake: {}}")
 		}
 		if _, ok := a.Agents[g.Agent]; g.Agent != "" && !ok {
 			a.d.at(at+".agent", "there is no agent %q%s", g.Agent, nearest.Hint(g.Agent, slices.Sorted(maps.Keys(a.Agents))))

@@ -169,3 +169,43 @@ func (r *Repo) KeyedAll(ctx context.Context, trailer, prefix, since string) (fou
 	})
 	return found, said(err)
 }
+
+// maxSince is how many commits are looked through for trailers.
+const maxSince = 1000
+
+// TrailedSince is the last commit of the branch, and whether one since another has trailers that are not known. Merges have the trailers of
+// what they merge. If the branch does not have the other commit, or there are too many, there is one.
+func (r *Repo) TrailedSince(ctx context.Context, since string, trailers []string, known func(values []string) bool) (head string, others bool, err error) {
+	err = r.do(ctx, func(ctx context.Context) error {
+		branch, err := r.branch()
+		if err != nil {
+			return err
+		}
+		if head, err = r.tip(ctx, heads+branch); err != nil || head == "" || head == since {
+			return err
+		}
+		if in, err := r.contains(ctx, head, since); err != nil || !in { // of what is no commit, too
+			others = true
+			return nil
+		}
+		format := "--format=%H"
+		for _, t := range trailers {
+			format += "%n%(trailers:key=" + t + ",valueonly,unfold,separator=%x20)"
+		}
+		out, err := r.git(ctx, "", nil, "log", "-z", format, "--no-merges", "-n", strconv.Itoa(maxSince+1), head, "^"+since, "--")
+		if err != nil {
+			return err
+		}
+		commits := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		others = len(commits) > maxSince
+		for _, one := range commits {
+			if one == "" {
+				continue
+			}
+			lines := strings.Split(one, "\n")
+			others = others || len(lines) != len(trailers)+1 || !known(lines[1:])
+		}
+		return nil
+	})
+	return head, others, said(err)
+}

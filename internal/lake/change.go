@@ -35,6 +35,8 @@ type Change struct {
 	Reason string // the commit's message
 	// Key names the change: a second one with it is not made, and returns what the first one did. At most 200 bytes. "": none.
 	Key string
+	// Turn is that of a session in which the change is made. "": none.
+	Turn parley.TurnID
 }
 
 // Made is what a change did.
@@ -60,6 +62,7 @@ var reserved = regexp.MustCompile(`(?im)^\s*Parley-`)
 
 const (
 	keyTrailer  = "Parley-Key"
+	turnTrailer = "Parley-Turn"
 	bodyTrailer = "Parley-Change"
 )
 
@@ -196,7 +199,11 @@ func (k *changer) message([]string) string {
 	if k.c.Key == "" {
 		return reason
 	}
-	return reason + "\n\n" + keyTrailer + ": " + k.c.Key + "\n" + bodyTrailer + ": " + k.c.digest(k.verb)
+	text := reason + "\n\n" + keyTrailer + ": " + k.c.Key + "\n" + bodyTrailer + ": " + k.c.digest(k.verb)
+	if k.c.Turn != "" {
+		text += "\n" + turnTrailer + ": " + string(k.c.Turn)
+	}
+	return text
 }
 
 // plan says what the change does to the files, with the repository locked.

@@ -319,3 +319,57 @@ func everything(t testing.TB, l *lake.Lake) map[string]any {
 	}
 	return all
 }
+
+// TestChangedSince: what people and other turns change counts, committed by whatever; what a turn of one's own has changed does not, nor
+// what was applied of a proposal.
+func TestChangedSince(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "a.md", "# A\n")
+	since := func(commit string, own ...parley.TurnID) (string, bool) {
+		t.Helper()
+		head, others, err := g.ChangedSince(t.Context(), commit, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return head, others
+	}
+	if head, others := since("c0"); head != "" || others {
+		t.Errorf("without a repository: %q, %v", head, others)
+	}
+	if _, err := g.Create(t.Context(), lake.Change{Path: "b.md", Body: "# B\n", Author: ana, Reason: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	at, others := since("")
+	if at != strings.TrimSpace(g.git("rev-parse", "HEAD")) || others {
+		t.Errorf("got %q, %v", at, others)
+	}
+	if _, err := g.Create(t.Context(), lake.Change{Path: "c.md", Body: "# C\n", Author: ana, Reason: "r", Key: "k1", Turn: "t1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Apply(t.Context(), lake.Patch{
+		Author: ana, Reason: "r", Key: "tachikoma/p/f",
+		Edits: []lake.PatchEdit{{Path: "c.md", Versions: []string{lake.VersionOf([]byte("# C\n"))}, On: func(string) (string, bool, error) { return "# See\n", false, nil }}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if head, others := since(at, "t0", "t1"); others || head == at {
+		t.Errorf("its own: %v", others)
+	}
+	if _, others := since(at, "t0"); !others {
+		t.Error("another turn's change is overlooked")
+	}
+	mid, _ := since("")
+	g.write("d.md", "# D\n")
+	g.git("add", "d.md")
+	g.git("commit", "-q", "-m", "a person")
+	if _, others := since(mid, "t1"); !others {
+		t.Error("a person's commit is overlooked")
+	}
+	g.git("reset", "-q", "--hard", at)
+	if head, others := since(mid); !others || head != at {
+		t.Errorf("after a history that was rewritten: %q, %v", head, others)
+	}
+	if _, others := since("0123456789012345678901234567890123456789"); !others {
+		t.Error("after a commit that nobody knows there are none")
+	}
+}

@@ -2,6 +2,7 @@ package lake
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -203,3 +204,26 @@ func (l *Lake) DiffsOf(ctx context.Context, commits []string) (map[string]string
 
 // Unified is the difference of an entity that has one content and gets another, as unified diff. gone: it is deleted.
 func Unified(path, was, is string, gone bool) string { return unified(path, was, is, true, !gone) }
+
+// ChangedSince is the last commit of the branch, "" if there is none, and whether others have changed the lake since a commit: who
+// applied a proposal, and what one of the given turns has changed, do not count. After a commit that the branch does not have, others
+// have. since "": nobody has.
+func (l *Lake) ChangedSince(ctx context.Context, since string, own []parley.TurnID) (head string, others bool, err error) {
+	r, err := l.git(ctx, false)
+	if errors.Is(err, gitrepo.ErrNone) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	head, err = r.Head(ctx)
+	if err != nil || since == "" || head == since {
+		return head, false, err
+	}
+	return r.TrailedSince(ctx, since, []string{keyTrailer, turnTrailer}, func(values []string) bool {
+		return strings.HasPrefix(values[0], proposalKeys) || values[1] != "" && slices.Contains(own, parley.TurnID(values[1]))
+	})
+}
+
+// proposalKeys begin the keys of patches that apply what was proposed. Keys of calls and of requests begin otherwise.
+const proposalKeys = "tachikoma/"

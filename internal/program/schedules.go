@@ -14,14 +14,23 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/schedule"
+	"github.com/parley-server/parley/internal/userfiles"
 )
 
 // newSchedules makes the schedules of a house. What they begin goes through the engine like any
 // other command.
 func (p *plan) newSchedules(h *house, log *slog.Logger) *schedule.Schedules {
+	files := p.userFiles(h.engine, h.scopes)
 	return schedule.New(h.store, h.engine, schedule.Options{
 		PerUser: p.settings.Schedules.PerUser, Shortest: time.Duration(p.settings.Schedules.Shortest), Allowed: p.mayRun, Logger: log,
 		Clean: func(text string) string { text, _ = p.red.String(text); return text },
+		Changes: func(ctx context.Context, of parley.Principal, app string, ws parley.Workspace, since string, own []parley.TurnID) (string, bool, error) {
+			l, err := files.Lake(ctx, userfiles.At{Principal: of, App: app, Workspace: ws})
+			if err != nil {
+				return "", false, err
+			}
+			return l.ChangedSince(ctx, since, own)
+		},
 	})
 }
 
@@ -135,7 +144,8 @@ app.yaml; others are made here, on the page, or by POST /v1/schedules.`,
 	fl.StringVar((*string)(&spec.Session), "session", "", "new or same (default new)")
 	fl.StringVar((*string)(&spec.Asks), "asks", "", "who answers what a turn asks: nobody or owner (default nobody)")
 	fl.StringVar(&workspace, "workspace", "", "of the sessions that it makes")
-	_ = add.MarkFlagRequired("cron")
+	fl.IntVar(&spec.OnChange, "on-change", 0, "run when the lake was changed and is quiet for so many `seconds`, too, or without --cron only then")
+	add.MarkFlagsOneRequired("cron", "on-change")
 	one := func(name, short string, do func(ctx context.Context, cmd *cobra.Command, l *link, id parley.ScheduleID) error) *cobra.Command {
 		return &cobra.Command{
 			Use: name + " ID", Short: short, Args: listed(cobra.ExactArgs(1), "parley schedule list shows the ids"),
@@ -201,12 +211,17 @@ app.yaml; others are made here, on the page, or by POST /v1/schedules.`,
 }
 
 func scheduleLine(s parley.Schedule) string {
-	line := fmt.Sprintf("%s  %s  %s  %q %s", s.ID, s.App, parley.Cut(s.Name, 60), s.Cron, s.Zone)
+	when := fmt.Sprintf("%q %s", s.Cron, s.Zone)
+	if s.OnChange > 0 {
+		when = strings.TrimPrefix(fmt.Sprintf("%s, on a change after %s", when, time.Duration(s.OnChange)*time.Second), `"" `+s.Zone+", ")
+	}
+	line := fmt.Sprintf("%s  %s  %s  %s", s.ID, s.App, parley.Cut(s.Name, 60), when)
 	switch {
 	case s.Paused && s.Why != "":
 		line += "  paused: " + s.Why
 	case s.Paused:
 		line += "  paused"
+	case s.NextAt.IsZero() && s.OnChange > 0:
 	case s.NextAt.IsZero():
 		line += "  no further time"
 	default:

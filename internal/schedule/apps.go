@@ -69,6 +69,9 @@ func (s *Schedules) define(ctx context.Context, of parley.Principal, id parley.S
 		if r.Spec.Cron != spec.Cron || r.Spec.Zone != spec.Zone {
 			r.For = e.Next(now)
 		}
+		if !sameLake(r.Spec, spec) {
+			r.Watch = watch{}
+		}
 		r.Spec, r.Defined, r.Changed = spec, digest, now
 		return nil
 	})

@@ -68,6 +68,9 @@ func Parse(text, zone string) (Expr, error) {
 // Where it is set back, a time that comes twice counts the first time only. Both do not hold for
 // hourly expressions, which have their runs at each of the minutes that pass.
 func (e Expr) Next(t time.Time) time.Time {
+	if e.spec == nil {
+		return time.Time{} // a schedule without times
+	}
 	at := t.In(e.zone)
 	clock := onWall(at) // the search goes on after this reading of the clock
 	for range 24 {      // stretches between changes of the clock: more than in the five years that the library searches

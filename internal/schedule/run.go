@@ -149,6 +149,11 @@ func (s *Schedules) handle(ctx context.Context, row seam.Row) error {
 	if r.Pending == nil {
 		plan(&r, e, wait, now)
 	}
+	if r.Pending == nil {
+		if err := s.watch(ctx, of, &r, now); err != nil {
+			return err
+		}
+	}
 	claim := now.Add(claimed)
 	if r.Pending != nil && !r.Pending.Go {
 		err := s.overlap(ctx, of, r)

@@ -68,9 +68,12 @@ type Options struct {
 	// Allowed says why nothing may be begun for a user any more, or nil. Nil: everybody is allowed.
 	Allowed func(p parley.Principal) error
 	// Clean removes secrets from a text. A text that it changes is refused. Nil: there are none.
-	Clean  func(text string) string
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger     // nil: discarded
+	Clean func(text string) string
+	// Changes looks at the lake of a workspace: its last commit, and whether one since another is of somebody else than the given turns
+	// and than proposals that were applied. since "": only the last commit is asked for. Nil: there are no lakes.
+	Changes func(ctx context.Context, p parley.Principal, app string, ws parley.Workspace, since string, own []parley.TurnID) (head string, others bool, err error)
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: discarded
 }
 
 // Schedules are those of all users.
@@ -122,6 +125,7 @@ type record struct {
 	Owns    int                  `json:"owns,omitempty"` // sessions that it has made to use each time
 	Pending *pending             `json:"pending,omitempty"`
 	Runs    []parley.ScheduleRun `json:"runs,omitempty"` // the newest last
+	Watch   watch                `json:"watch,omitzero"`
 }
 
 // pending is a run that was claimed and whose turn may or may not have begun.
@@ -134,7 +138,7 @@ type pending struct {
 	Go     bool                `json:"go,omitempty"`      // nothing is in its way: its turn may have begun
 }
 
-func (r *record) expr() (Expr, error) { return Parse(r.Spec.Cron, r.Spec.Zone) }
+func (r *record) expr() (Expr, error) { return exprOf(r.Spec) }
 
 // due is when somebody has to look at the row.
 func (r *record) due(of parley.Principal, id parley.ScheduleID) time.Time {
@@ -180,7 +184,7 @@ func (s *Schedules) put(ctx context.Context, row seam.Row, r record, claim time.
 	if err != nil {
 		return 0, err
 	}
-	row.Body, row.Due, row.Open = body, r.due(ownerOf(row.RowName), parley.ScheduleID(row.ID)), false
+	row.Body, row.Due, row.Open = body, r.look(r.due(ownerOf(row.RowName), parley.ScheduleID(row.ID))), false
 	if r.Pending != nil {
 		row.Due = claim
 	}
@@ -386,6 +390,9 @@ func (s *Schedules) Update(ctx context.Context, p parley.Principal, id parley.Sc
 			}
 			if checked.Cron != r.Spec.Cron || checked.Zone != r.Spec.Zone {
 				r.For = e.Next(now)
+			}
+			if !sameLake(checked, r.Spec) {
+				r.Watch = watch{}
 			}
 			r.Spec, r.Changed, r.Why = checked, now, ""
 		}

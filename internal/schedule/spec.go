@@ -28,6 +28,7 @@ func changed(spec parley.ScheduleSpec, u parley.UpdateSchedule) parley.ScheduleS
 	set(&spec.Name, u.Name)
 	set(&spec.Cron, u.Cron)
 	set(&spec.Zone, u.Zone)
+	set(&spec.OnChange, u.OnChange)
 	set(&spec.Jitter, u.Jitter)
 	set(&spec.Missed, u.Missed)
 	set(&spec.Overlap, u.Overlap)
@@ -60,6 +61,9 @@ func (s *Schedules) check(ctx context.Context, p parley.Principal, spec parley.S
 	e, err := Checked(spec, s.o.Shortest)
 	if err != nil {
 		return spec, none, err
+	}
+	if spec.OnChange > 0 && s.o.Changes == nil {
+		return spec, none, parley.Errorf(parley.CodeInvalid, "there are no lakes here").WithField("on_change_seconds").WithHint("leave it out")
 	}
 	for field, text := range map[string]string{"message": spec.Message, "name": spec.Name} {
 		if s.o.Clean != nil && s.o.Clean(text) != text {
@@ -107,7 +111,7 @@ func (s *Schedules) check(ctx context.Context, p parley.Principal, spec parley.S
 // Checked refuses what is wrong whatever the app and the user. shortest is the shortest time
 // between two runs that is allowed.
 func Checked(spec parley.ScheduleSpec, shortest time.Duration) (Expr, error) {
-	e, err := Parse(spec.Cron, spec.Zone)
+	e, err := exprOf(spec)
 	if err != nil {
 		return e, err
 	}
@@ -120,6 +124,14 @@ func Checked(spec parley.ScheduleSpec, shortest time.Duration) (Expr, error) {
 func checkTimes(spec parley.ScheduleSpec, e Expr, shortest time.Duration) error {
 	bad := func(field, format string, args ...any) *parley.Error {
 		return parley.Errorf(parley.CodeInvalid, format, args...).WithField(field)
+	}
+	switch {
+	case spec.OnChange < 0 || spec.OnChange > 86400 || spec.OnChange > 0 && spec.OnChange < 60:
+		return bad("on_change_seconds", "it is 60 to 86400").WithHint("how long nobody may have changed the lake before a run begins")
+	case spec.Cron == "" && spec.Jitter != 0:
+		return bad("jitter_seconds", "it delays the times of cron, and there are none")
+	case spec.Cron == "":
+		return nil
 	}
 	between := e.Shortest()
 	switch {

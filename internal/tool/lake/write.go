@@ -40,7 +40,7 @@ func (c call) author() lake.Author {
 
 // change is a change by the call.
 func (c call) change(path, reason string) lake.Change {
-	return lake.Change{Path: path, Author: c.author(), Reason: oneLine(reason), Key: string(c.Call)}
+	return lake.Change{Path: path, Author: c.author(), Reason: oneLine(reason), Key: string(c.Call), Turn: c.Turn}
 }
 
 // announce says in the log which files are about to be changed.

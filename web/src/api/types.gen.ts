@@ -946,6 +946,7 @@ export interface ScheduleRun {
   for: string; // the time by the expression
   at: string; // when it was begun or given up
   manual?: boolean;
+  change?: string; // the last commit of the changes that it is about
   outcome: ScheduleOutcome;
   reason?: string; // why it was not begun
   missed?: number; // times that passed before it without a run of their own
@@ -966,6 +967,7 @@ export interface ScheduleSpec {
   app: string;
   name?: string; // for people, and the title of new sessions; empty: the beginning of the message
   cron: string;
+  on_change_seconds?: number;
   time_zone?: string;
   jitter_seconds?: number;
   missed?: MissedPolicy;
@@ -998,6 +1000,7 @@ export interface UpdateSchedule {
   name?: string;
   cron?: string;
   time_zone?: string;
+  on_change_seconds?: number;
   jitter_seconds?: number;
   missed?: MissedPolicy;
   overlap?: OverlapPolicy;

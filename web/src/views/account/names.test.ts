@@ -38,6 +38,8 @@ test("when a schedule runs, in words where they are short", () => {
   ] as const) {
     expect(inWords({ cron, time_zone: zone })).toBe(words);
   }
+  expect(inWords({ cron: "@hourly", time_zone: "UTC", on_change_seconds: 600 })).toBe("every hour, and when the lake was changed");
+  expect(inWords({ cron: "", time_zone: "UTC", on_change_seconds: 600 })).toBe("when the lake was changed");
 });
 
 test("what became of a run", () => {

@@ -42,8 +42,14 @@ export const shortName = (user: string): string => user.replace(/^[a-z][a-z0-9-]
 const weekdays = ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays"];
 const named: Readonly<Record<string, string>> = { "@hourly": "every hour", "@daily": "every day at 00:00", "@midnight": "every day at 00:00", "@weekly": "Sundays at 00:00", "@monthly": "on the 1st of each month", "@yearly": "once a year", "@annually": "once a year" };
 
+/** When a schedule runs, in words. */
+export function inWords(s: Pick<Schedule, "cron" | "time_zone" | "on_change_seconds">): string {
+  const change = s.on_change_seconds ? "when the lake was changed" : "";
+  return [s.cron === "" ? "" : timesInWords(s), change].filter((part) => part !== "").join(", and ");
+}
+
 /** A schedule's times in words, as far as the expression is a common one; else the expression. */
-export function inWords(s: Pick<Schedule, "cron" | "time_zone">): string {
+function timesInWords(s: Pick<Schedule, "cron" | "time_zone">): string {
   const zone = s.time_zone && s.time_zone !== "UTC" ? ` in ${s.time_zone.replace(/^.*\//, "").replaceAll("_", " ")}` : " UTC";
   const name = named[s.cron.toLowerCase()];
   if (name) return name + (name.includes(":") ? zone : "");
