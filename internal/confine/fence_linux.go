@@ -19,7 +19,7 @@ func CanFence() bool { return landlockVersion() >= oldest }
 
 // about are the files with which programs find out about the machine and themselves.
 var about = []string{
-	"/proc/self", "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version", "/proc/sys",
+	"/etc/bash.bashrc", "/etc/profile", "/proc/self", "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version", "/proc/sys",
 	"/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -55,7 +56,10 @@ func (t *turn) model(w http.ResponseWriter, r *http.Request, body []byte) {
 			}
 		}
 	}
-	if it, ok := t.remembered(path); ok {
+	compacts := summarizes(ask)
+	if compacts {
+		path = t.memoryOf(path)
+	} else if it, ok := t.remembered(path); ok {
 		t.write(w, it, ask.Stream)
 		return
 	}
@@ -80,7 +84,36 @@ func (t *turn) model(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		show(kind, text)
 	}
+	if compacts {
+		defer func() { t.note(path, parley.AgentEnded{Outcome: parley.OutcomeOK, Told: true}) }()
+	}
 	c.pass(ctx, w, func() { show(parley.DeltaText, notes.Rest()) })
+}
+
+// summarizes reports whether the CLI asks for a summary of its conversation, which will take its place.
+func summarizes(ask asked) bool {
+	if len(ask.Messages) == 0 {
+		return false
+	}
+	list := blocks(ask.Messages[len(ask.Messages)-1].Content)
+	if len(list) == 0 {
+		return false
+	}
+	text := list[len(list)-1].Text
+	return strings.HasPrefix(text, "CRITICAL: Respond with TEXT ONLY") && strings.Contains(text, "create a detailed summary of the conversation")
+}
+
+// memoryOf begins an agent that summarizes the conversation of another. Its reply is none of the
+// conversation's, so an interrupted turn goes on without it.
+func (t *turn) memoryOf(of parley.AgentPath) parley.AgentPath {
+	path := of + "/" + parley.MemoryAgent
+	if now := t.h.State().Turn; now != nil {
+		for n := 2; now.Agent(path) != nil; n++ {
+			path = of + "/" + parley.AgentPath(fmt.Sprintf("%s#%d", parley.MemoryAgent, n))
+		}
+	}
+	t.note(path, parley.AgentStarted{Name: parley.MemoryAgent, Parent: of})
+	return path
 }
 
 // modelCall is a model call under way.

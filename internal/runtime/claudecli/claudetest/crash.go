@@ -120,43 +120,46 @@ func crashes(t *testing.T, c CLI) {
 		every = 3 // each takes seconds of a processor
 	}
 	for i, after := range []bool{false, true} {
-		for n := 2 + i; ; n += every {
-			at := map[bool]string{false: "before", true: "after"}[after] + " commit " + string(rune('0'+n/10)) + string(rune('0'+n%10))
-			dir, disk := t.TempDir(), mem.New()
-			d := &dying{Cut: &enginetest.Cut{Store: disk}, after: after, left: n, dead: make(chan struct{})}
-			r := New(t, path, dir, d, auto)
-			s := r.Session()
-			turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: work(r)})
-			whole := false
-			if err == nil {
-				over := make(chan struct{})
-				go func() {
-					defer close(over)
-					_, _ = r.Engine.Await(ctx, enginetest.User, turn.ID, time.Minute)
-				}()
-				select {
-				case <-d.dead:
-				case <-over:
-					whole = true
+		t.Run(map[bool]string{false: "before", true: "after"}[after], func(t *testing.T) {
+			t.Parallel()
+			for n := 2 + i; ; n += every {
+				at := map[bool]string{false: "before", true: "after"}[after] + " commit " + string(rune('0'+n/10)) + string(rune('0'+n%10))
+				dir, disk := t.TempDir(), mem.New()
+				d := &dying{Cut: &enginetest.Cut{Store: disk}, after: after, left: n, dead: make(chan struct{})}
+				r := New(t, path, dir, d, auto)
+				s := r.Session()
+				turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: work(r)})
+				whole := false
+				if err == nil {
+					over := make(chan struct{})
+					go func() {
+						defer close(over)
+						_, _ = r.Engine.Await(ctx, enginetest.User, turn.ID, time.Minute)
+					}()
+					select {
+					case <-d.dead:
+					case <-over:
+						whole = true
+					}
+				}
+				r.Kill()
+				_ = r.Runtime.Close()
+				r = New(t, path, dir, disk, auto, later)
+				if err == nil {
+					r.goOn(t, turn.ID, at)
+				}
+				if got := r.File("log.txt"); strings.Count(got, "once") > 1 {
+					t.Errorf("%s: done twice: %q\n%s", at, got, Told(r.Log(s.ID)))
+				}
+				if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
+					t.Errorf("%s: %v\n%s", at, err, Told(r.Log(s.ID)))
+				}
+				r.Stop()
+				if whole || t.Failed() {
+					break
 				}
 			}
-			r.Kill()
-			_ = r.Runtime.Close()
-			r = New(t, path, dir, disk, auto, later)
-			if err == nil {
-				r.goOn(t, turn.ID, at)
-			}
-			if got := r.File("log.txt"); strings.Count(got, "once") > 1 {
-				t.Errorf("%s: done twice: %q\n%s", at, got, Told(r.Log(s.ID)))
-			}
-			if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
-				t.Errorf("%s: %v\n%s", at, err, Told(r.Log(s.ID)))
-			}
-			r.Stop()
-			if whole || t.Failed() {
-				break
-			}
-		}
+		})
 	}
 }
 

@@ -35,11 +35,11 @@ func Flows(t *testing.T, c CLI) {
 	for name, f := range map[string]func(*testing.T, CLI){
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
-		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "unknown tools": unknownTools, "together": together, "condensed": condensed, "secret": secret, "growing": growing, "swapped": swapped,
+		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "unknown tools": unknownTools, "together": together, "condensed": condensed, "secret": secret, "growing": growing, "compacted": compacted, "swapped": swapped,
 		"crashes": crashes, "dying": dies, "swelling": swells, "killed in between": killedAlone, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
-		if !c.Real && (strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
-			continue // the stand-in has none
+		if !c.Real && (name == "compacted" || strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
+			continue // the stand-in has none, and does not compact
 		}
 		if c.Real && (name == "altered" || name == "growing") || !c.Real && name == "swapped" || c.Real && (name == "dying" || name == "swelling") {
 			continue // the real one does not alter, die or swell, and cuts what commands print; the stand-in has no fence

@@ -44,6 +44,8 @@ type Step struct {
 	Text string `json:"text,omitempty"` // [sees]: what the model sees of earlier turns
 	Fail string `json:"fail,omitempty"` // "overloaded": the first call fails; "forbidden": each does
 	Use  []Use  `json:"use,omitempty"`
+	// Tokens is how large the model says that the prompt was.
+	Tokens int64 `json:"tokens,omitempty"`
 	// Until is a file for which the model waits when it has said the text and before it makes the calls.
 	Until string `json:"until,omitempty"`
 }
@@ -90,6 +92,11 @@ func (m *model) next(ctx context.Context, r seam.Request, say func(string)) (sea
 			}
 		}
 	}
+	if n := len(all); n > 0 && strings.Contains(all[n-1], "create a detailed summary of the conversation") {
+		left, err := json.Marshal(steps[min(at, len(steps)):])
+		say("<summary>SCRIPT " + string(left) + "</summary>")
+		return seam.Reply{StopReason: "end_turn"}, err
+	}
 	if at >= len(steps) {
 		say("nothing more to say")
 		return seam.Reply{StopReason: "end_turn"}, nil
@@ -124,7 +131,7 @@ func (m *model) next(ctx context.Context, r seam.Request, say func(string)) (sea
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	reply := seam.Reply{StopReason: "end_turn"}
+	reply := seam.Reply{StopReason: "end_turn", Usage: parley.Usage{InputTokens: s.Tokens, OutputTokens: 10}}
 	for _, u := range s.Use {
 		raw, _ := json.Marshal(u.Input)
 		reply.Parts = append(reply.Parts, parley.Part{Type: parley.PartToolCall, Name: u.Name, Input: raw})
