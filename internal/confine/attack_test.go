@@ -226,6 +226,19 @@ var attacks = map[string]func(){
 		_ = unix.Pause()
 		runtime.KeepAlive(b)
 	},
+	"tables": func() { // 4 KiB of the kernel's for each page of a file, if they are far from one another
+		self, err := unix.Open("/proc/self/exe", unix.O_RDONLY, 0)
+		if err != nil {
+			return
+		}
+		for i := range uintptr(40_000) {
+			at, _, errno := unix.Syscall6(unix.SYS_MMAP, 0x2000_0000_0000+i<<21, 4096, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED_NOREPLACE|unix.MAP_POPULATE, uintptr(self), 0)
+			if errno != 0 || at == 0 {
+				break
+			}
+		}
+		_ = unix.Pause()
+	},
 	"files": func() {
 		for range 4000 {
 			_, _ = unix.Dup(1)

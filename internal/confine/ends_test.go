@@ -146,6 +146,10 @@ func TestGitOfAPerson(t *testing.T) {
 		"named settings":  monitor + ` >> .gitsettings; ` + monitor + ` >> third`,
 		"missing":         `mkdir more; ` + monitor + ` > more/settings`,
 		"a named program": `echo "$PROGRAM" > tools/st.sh; rm -f tools/st.sh; mv tools tools2; mkdir tools; echo "$PROGRAM" > tools/st.sh`,
+		"taken names":     `git init -q sub; ` + monitor + ` >> sub/.git/config; cd sub/.git; touch config.refused; for i in $(seq 150); do touch config.refused$i; done`,
+		"too many":        `git init -q sub; ` + monitor + ` >> sub/.git/config; mkdir many; cd many; seq 1100 | xargs mkdir; for i in *; do echo x > $i/.git; done`,
+		"too deep":        `git init -q sub; ` + monitor + ` >> sub/.git/config; mkdir -p $(printf 'a/%.0s' $(seq 600))`,
+		"many programs":   `for i in 1 2 3 4 5 6 7 8 9; do git init -q sub/$i; ` + monitor + ` >> sub/$i/.git/config; done; rm -f sub/1/.git/HEAD; cp -r sub/9/. sub`,
 		"a filter":        `git init -q sub; printf '* filter=x\n' > sub/.gitattributes; git -C sub config filter.x.clean "$PROGRAM; cat"`,
 		"rebase":          `c='git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m'; $c a; $c b; git checkout -q --detach; mkdir -p .git/rebase-merge; cd .git/rebase-merge; echo "exec $PROGRAM" > git-rebase-todo; git rev-parse HEAD > onto; git rev-parse HEAD > orig-head; echo refs/heads/master > head-name; : > interactive; : > done; echo 0 > msgnum; echo 1 > end`,
 		"odd spelling":    `git init -q sub; printf '[core]fsmonitor=%s\n' "$PROGRAM" >> sub/.git/config; printf '[core "x"] \n[CORE]\n\tFSMonitor = \\\n%s' "$PROGRAM" >> sub/.git/config`,
@@ -157,7 +161,7 @@ func TestGitOfAPerson(t *testing.T) {
 			if e.Failed != "" || e.Limit == confine.LimitWatch {
 				t.Errorf("%+v: %s", e, out)
 			}
-			for _, dir := range []string{".", "sub"} {
+			for _, dir := range []string{".", "sub", "sub/5"} {
 				at := filepath.Join(b.space, dir)
 				if info, err := os.Stat(at); err != nil || !info.IsDir() {
 					continue

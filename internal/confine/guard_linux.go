@@ -3,9 +3,11 @@
 package confine
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"slices"
@@ -63,26 +65,42 @@ func (g *guard) was(name string) bool {
 
 // bad is something in a workspace that must not stay. An error counts as such: what cannot be looked at
 // may be anything.
-func (g *guard) bad(s *survey) (string, error) {
-	if name, err := g.badName(); name != "" || err != nil {
-		return name, err
-	}
-	for _, name := range g.start.Named {
-		if g.there(name) && !g.was(name) {
-			return name, nil
-		}
-	}
-	for _, link := range s.links {
-		if name, err := g.badLink(link); name != "" || err != nil {
-			return name, err
-		}
-	}
-	for _, dir := range s.repos {
-		if name, err := g.badRepo(dir, 0); name != "" || err != nil {
+func (g *guard) bad(s *survey) (name string, err error) {
+	for look := range g.looks(s) {
+		if name, err = look(); name != "" || err != nil {
 			return name, err
 		}
 	}
 	return "", nil
+}
+
+// looks are the places of a workspace that may have something that must not stay.
+func (g *guard) looks(s *survey) iter.Seq[func() (string, error)] {
+	return func(yield func(func() (string, error)) bool) {
+		if !yield(g.badName) {
+			return
+		}
+		for _, name := range g.start.Named {
+			if !yield(func() (string, error) {
+				if g.there(name) && !g.was(name) {
+					return name, nil
+				}
+				return "", nil
+			}) {
+				return
+			}
+		}
+		for _, link := range s.links {
+			if !yield(func() (string, error) { return g.badLink(link) }) {
+				return
+			}
+		}
+		for _, dir := range s.repos {
+			if !yield(func() (string, error) { return g.badRepo(dir, 0) }) {
+				return
+			}
+		}
+	}
 }
 
 // badName returns a name of the first level that was not there.
@@ -250,9 +268,11 @@ func (g *guard) common(dir string) (string, bool) {
 
 // aside gives something another name, and returns it.
 func (g *guard) aside(name string) string {
-	for i := range 100 {
+	for i := range 20 {
 		to := path.Join(path.Dir(name), strings.TrimLeft(path.Base(name), ".")+".refused")
-		if i > 0 {
+		if i > 9 { // a command may have taken all that it could think of
+			to += rand.Text()
+		} else if i > 0 {
 			to += fmt.Sprint(i)
 		}
 		if _, err := g.root.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
@@ -266,27 +286,36 @@ func (g *guard) aside(name string) string {
 	return ""
 }
 
-// settle gives everything bad another name, and returns the first with the name it has now. The error
-// says what could not be looked at or renamed.
-func (g *guard) settle(dir string) (name, moved string, err error) {
-	for range maxRepos {
-		s, err := look(dir)
-		if err != nil {
-			return name, moved, err
+// settle gives everything bad another name, and returns the first with the name it has now, and what it
+// has found. The error says what could not be looked at or renamed.
+func (g *guard) settle(dir string) (name, moved string, s *survey, err error) {
+	for range 5 { // what was renamed may be something else now, or have been reached by a link
+		if s, err = look(dir); len(s.repos)+len(s.links) > 100*maxRepos {
+			return name, moved, s, err
 		}
-		b, err := g.bad(s)
-		if err != nil || b == "" {
-			return name, moved, err
+		again := false
+		for look := range g.looks(s) {
+			for range 4 * len(repoParts) {
+				b, lost := look()
+				if err = errors.Join(err, lost); b == "" {
+					break
+				}
+				again = true
+				to := g.aside(b)
+				if name == "" {
+					name, moved = b, to
+				}
+				if to == "" && g.there(b) {
+					err = errors.Join(err, fmt.Errorf("%s cannot be renamed", b))
+					break
+				}
+			}
 		}
-		to := g.aside(b)
-		if name == "" {
-			name, moved = b, to
-		}
-		if to == "" && g.there(b) {
-			return name, moved, fmt.Errorf("%s cannot be renamed", b)
+		if !again {
+			return name, moved, s, err
 		}
 	}
-	return name, moved, errors.New("there is too much that must not stay")
+	return name, moved, s, errors.Join(err, errors.New("there is too much that must not stay"))
 }
 
 // settle looks at the workspace of a command whose helper was killed.
@@ -300,5 +329,6 @@ func (j Job) settle(start Start) (name, moved string, err error) {
 	if is, err := g.identify("."); err != nil || is.Inode != j.Workspace.Inode {
 		return "", "", errors.Join(err, errors.New("the workspace was replaced"))
 	}
-	return g.settle(j.Workspace.Path)
+	name, moved, _, err = g.settle(j.Workspace.Path)
+	return name, moved, err
 }

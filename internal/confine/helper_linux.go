@@ -57,9 +57,14 @@ func run() (End, error) {
 	if os.Getpid() != 1 {
 		return End{}, errors.New("the helper is not in a namespace of its own")
 	}
-	// No signal that the command may send ends the helper.
+	// No signal that the command may send ends the helper. The others that would not are left out: those
+	// about children come by the thousand.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals)
+	for s := unix.Signal(1); s <= 64; s++ {
+		if s != unix.SIGCHLD && s != unix.SIGURG && s != unix.SIGCONT && s != unix.SIGWINCH {
+			signal.Notify(signals, s)
+		}
+	}
 	begin, found, err := leave(j)
 	if err != nil {
 		return End{}, err
@@ -193,6 +198,9 @@ func start(j Job, full, sysv bool) (int, error) {
 func confineThread(j Job, full, sysv bool) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 5); err != nil { // the server and the helper go first
+		return fmt.Errorf("lower its priority: %w", err)
 	}
 	for c := uintptr(0); c < 64; c++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {

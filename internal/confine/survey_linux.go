@@ -28,26 +28,40 @@ type survey struct {
 	links []string // files and links with git's name, which may lead to such a folder
 
 	seen map[inode]bool // those with several names
+	err  error
 }
 
 type inode struct{ dev, ino uint64 }
 
-// look walks through a folder. What disappears meanwhile is left out. No link is followed.
+// look walks through a folder. What disappears meanwhile is left out. No link is followed. With an error
+// comes what was found elsewhere.
 func look(dir string) (*survey, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+		return &survey{}, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	s := &survey{seen: map[inode]bool{}}
-	return s, s.walk(fd, ".", 0)
+	s.walk(fd, ".", 0)
+	if s.err == nil && len(s.repos)+len(s.links) > maxRepos {
+		s.err = fmt.Errorf("the workspace has more than %d git repositories", maxRepos)
+	}
+	return s, s.err
+}
+
+// lost remembers the first error. The walk goes on: what is elsewhere matters all the more.
+func (s *survey) lost(err error) {
+	if s.err == nil {
+		s.err = err
+	}
 }
 
 // walk walks through an open folder and closes it.
-func (s *survey) walk(fd int, at string, depth int) error {
+func (s *survey) walk(fd int, at string, depth int) {
 	dir := os.NewFile(uintptr(fd), at)
 	defer dir.Close() //nolint:errcheck // nothing was written
 	if depth > maxNested {
-		return fmt.Errorf("folders of the workspace are nested more than %d deep: %.100s", maxNested, at)
+		s.lost(fmt.Errorf("folders are nested more than %d deep: %.100s", maxNested, at))
+		return
 	}
 	var head, objects, refs, common bool
 	for {
@@ -63,27 +77,22 @@ func (s *survey) walk(fd int, at string, depth int) error {
 			case "commondir":
 				common = true
 			}
-			if err := s.entry(fd, at, name, depth); err != nil {
-				return err
-			}
+			s.entry(fd, at, name, depth)
 		}
 		if err == io.EOF || len(names) == 0 && err == nil {
 			break
 		}
 		if errors.Is(err, unix.ENOENT) { // it was removed
-			return nil
+			return
 		}
 		if err != nil {
-			return err
+			s.lost(err)
+			break
 		}
 	}
 	if head && (common || objects && refs) && !files.IsGit(path.Base(at)) {
 		s.repos = append(s.repos, at)
 	}
-	if len(s.repos)+len(s.links) > maxRepos {
-		return fmt.Errorf("the workspace has more than %d git repositories", maxRepos)
-	}
-	return nil
 }
 
 // foreign reports whether an open folder is somebody else's.
@@ -92,13 +101,14 @@ func foreign(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Uid != uint32(os.Geteuid())
 }
 
-func (s *survey) entry(fd int, at, name string, depth int) error {
+func (s *survey) entry(fd int, at, name string, depth int) {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES) && foreign(fd):
-		return nil
+		return
 	case err != nil:
-		return &os.PathError{Op: "look at", Path: path.Join(at, name), Err: err}
+		s.lost(&os.PathError{Op: "look at", Path: path.Join(at, name), Err: err})
+		return
 	}
 	kind := st.Mode & unix.S_IFMT
 	if kind == unix.S_IFDIR || st.Nlink < 2 || !s.seen[inode{st.Dev, st.Ino}] {
@@ -115,16 +125,17 @@ func (s *survey) entry(fd int, at, name string, depth int) error {
 		}
 	}
 	if kind != unix.S_IFDIR {
-		return nil
+		return
 	}
 	sub, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil // another one has taken its place
+		return // another one has taken its place
 	case errors.Is(err, unix.EACCES) && st.Uid != uint32(os.Geteuid()):
-		return nil // somebody else's: no command can have made it, or can read it
+		return // somebody else's: no command can have made it, or can read it
 	case err != nil:
-		return &os.PathError{Op: "open", Path: path.Join(at, name), Err: err}
+		s.lost(&os.PathError{Op: "open", Path: path.Join(at, name), Err: err})
+		return
 	}
-	return s.walk(sub, path.Join(at, name), depth+1)
+	s.walk(sub, path.Join(at, name), depth+1)
 }

@@ -231,7 +231,7 @@ func (w *watch) space() (s *survey, over bool, err error) {
 
 // over says which limit is exceeded now, or "".
 func (w *watch) over() (Limit, error) {
-	u, err := usage()
+	u, err := usage(w.job.Limits.Processes)
 	switch l := w.job.Limits; {
 	case err != nil:
 		return LimitWatch, err
@@ -262,16 +262,16 @@ func (w *watch) last(e End) End {
 		return e
 	}
 	e.Full = w.guard.start.Full
-	name, moved, err := w.guard.settle(Workspace)
-	if name != "" {
-		e.Limit, e.Name, e.Moved = LimitGuarded, name, moved
-		return e
-	}
+	name, moved, s, err := w.guard.settle(Workspace)
 	over := false
-	if err == nil && e.Limit == "" {
-		_, over, err = w.space()
+	if err == nil && e.Limit == "" && !e.Full {
+		var tmp *survey
+		tmp, err = look(Temporary)
+		over = s.bytes+tmp.bytes > w.job.Limits.Disk
 	}
 	switch {
+	case name != "":
+		e.Limit, e.Name, e.Moved = LimitGuarded, name, moved
 	case err != nil:
 		e.Limit, e.Name = LimitWatch, err.Error()
 	case over:
