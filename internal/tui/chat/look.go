@@ -12,8 +12,9 @@ import (
 
 // look is how things are drawn: colours for a dark or a light background, and signs.
 type look struct {
-	rev  int // of what was drawn with it
-	dark bool
+	rev   int // of what was drawn with it
+	dark  bool
+	ascii bool // the terminal shows no other characters for certain
 
 	accent, good, bad, warn, faint, soft, bold, user, added, removed, bar, mark paint
 	signs
@@ -39,6 +40,10 @@ var asciiSigns = signs{
 	bar: "|", line: "-", dot: "-", answered: "!", note: "-",
 	spinner: []string{"|", "/", "-", "\\"}, corners: [4]string{"+", "+", "+", "+"},
 }
+
+// inASCII are the characters that are drawn beside signs, and those that models like, for a terminal without UTF-8.
+// Each is as wide as before.
+var inASCII = strings.NewReplacer("…", ".", "−", "-", "–", "-", "—", "-", "·", "-", "│", "|", "▏", "|", "─", "-", "•", "*", "“", `"`, "”", `"`, "‘", "'", "’", "'")
 
 // paint is a style for a text. Its zero value changes nothing.
 type paint struct{ sgr string }
@@ -80,7 +85,7 @@ func newLook(dark, utf8 bool, rev int) *look {
 		mark: ink(ansi.NewStyle().Reverse(true)),
 	}
 	l.user = ink(back(0x303030, 0xeeeeee))
-	if utf8 {
+	if l.ascii = !utf8; utf8 {
 		l.signs = unicodeSigns
 	}
 	code := pick(0xd7af87, 0x875f00).String()

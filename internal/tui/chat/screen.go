@@ -30,7 +30,11 @@ func (m *model) View() tea.View {
 			lines[i] = cut(line, m.w)
 		}
 	}
-	v.SetContent(strings.Join(lines, "\n"))
+	content := strings.Join(lines, "\n")
+	if m.look.ascii {
+		content = inASCII.Replace(content)
+	}
+	v.SetContent(content)
 	if y >= 0 && y < m.h {
 		v.Cursor = tea.NewCursor(min(x, m.w-1), y)
 		v.Cursor.Blink = false

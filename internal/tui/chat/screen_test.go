@@ -170,6 +170,30 @@ func TestScreen_plan(t *testing.T) {
 	p.Until("the mode", func() bool { return p.Looks().Mode == parley.ModeAcceptEdits })
 }
 
+// A terminal without UTF-8 gets no character of its own making that it cannot show.
+func TestScreen_ASCII(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	o := d.options()
+	o.Env = func(name string) string { return map[string]string{"LANG": "C", "TERM": "xterm"}[name] }
+	p := chat.Sit(t, o, 44, 24)
+	p.Sees("The desk", "> Write a message")
+	for _, text := range []string{"ask", "look"} {
+		p.Types(text)
+		p.Presses("enter")
+		if text == "ask" {
+			p.Asked("Which colours?")
+			p.Presses("esc", "esc")
+			p.Until("it is stopped", func() bool { return !p.Looks().Running })
+		}
+	}
+	p.Sees("What I saw")
+	p.Presses("ctrl+o")
+	if screen := p.Screen(); strings.ContainsFunc(screen, func(r rune) bool { return r > '~' }) {
+		t.Errorf("the screen is\n%s", screen)
+	}
+}
+
 // What is written while a question comes is no answer to it.
 func TestScreen_types_on(t *testing.T) {
 	t.Parallel()
