@@ -154,7 +154,7 @@ func serveParley(ctx context.Context, args []string, ready func(string, func() i
 
 // handler is the native API of the house.
 func (h *house) handler() http.Handler {
-	native := api.New(api.Options{Engine: h.engine, Reader: h.reader, Blobs: h.store, Limits: wire.Limits{MaxStreams: 10_000}})
+	native := api.New(api.Options{Engine: h.engine, Reader: h.reader, Blobs: h.store, Limits: wire.Limits{MaxStreams: 50_000}})
 	mux := http.NewServeMux()
 	for _, pattern := range api.Patterns() {
 		mux.Handle(pattern, native)

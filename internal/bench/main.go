@@ -45,6 +45,7 @@ type bench struct {
 	dir      string         // for data; removed at the end
 	profiles string         // a folder for profiles; empty: none
 	parley   string         // the built program, if there is one
+	scale    float64        // how much of the part scale is measured
 	rows     string         // groups of rows of the table; empty: all
 	then     string         // a built program for a column of its own in the table; empty: none
 	postgres string         // address of an empty database; empty: cluster
@@ -71,7 +72,11 @@ var parts = []struct {
 	{"files", files},
 	{"claude", claude},
 	{"kill", kill},
+	{"scale", scale},
 }
+
+// onRequest are the parts that run only when -only names them.
+var onRequest = []string{"scale"}
 
 // onStores are the parts that measure each kind of store.
 var onStores = []string{"turns", "start", "weeks", "long"}
@@ -100,9 +105,10 @@ func run() int {
 	commit := flag.String("against", "", "`commit` to compare with, such as HEAD~1: the part table has a column for its program, and of the other parts both commits' run in turns, three times each, and what is printed says how each figure has changed and which are worse by more than 5%. With -quick or -only it takes less long")
 	flag.StringVar(&b.then, "then", "", "another built `program`, for a column of its own in the part table")
 	flag.StringVar(&b.rows, "rows", "", "rows of the part table, separated by commas: tokens, turns, memory, start; without it all")
+	flag.Float64Var(&b.scale, "scale", 1, "how much of the part scale is measured, such as 0.1")
 	parent := flag.String("dir", "", "`folder` in which the temporary data folder is made; its disk is what is measured")
 	flag.Parse()
-	chosen := names()
+	chosen := slices.DeleteFunc(names(), func(name string) bool { return slices.Contains(onRequest, name) })
 	if only != "" {
 		chosen = strings.Split(only, ",")
 	}
