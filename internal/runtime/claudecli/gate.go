@@ -86,6 +86,9 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 		return decision(false, why, nil), nil
 	}
 	if why := t.witness(ctx, u, d.Call); why != "" {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // the CLI has ended meanwhile, which is settled like any call that was cut off
+		}
 		t.finish(ctx, u, parley.ToolResult{Call: u.call, Outcome: parley.OutcomeError, Output: why})
 		return decision(false, why, nil), nil
 	}
