@@ -170,7 +170,7 @@ func (r *Repo) finish(ctx context.Context) error {
 		return err
 	}
 	if tip != from {
-		return r.forget()
+		return r.overtaken(ctx, from, to, tip)
 	}
 	is, err := r.indexIs(ctx, from, to)
 	if err != nil {
@@ -192,19 +192,65 @@ func (r *Repo) finish(ctx context.Context) error {
 		return err
 	}
 	r.log.Warn("git: what was pushed from elsewhere could not be taken over as a whole; it is undone, and tried again later", "err", err)
-	if err = r.undo(ctx, from, to); err != nil {
+	if tip, err = r.tip(ctx, heads+branch); err == nil {
+		err = r.back(ctx, from, to, tip)
+	}
+	return err
+}
+
+// overtaken undoes what note says where somebody else has moved the branch since: their git saw a lock that was left behind removed. The
+// files would stay as changes that nobody made, and whoever repeats the change would find it there already, and not in the history.
+func (r *Repo) overtaken(ctx context.Context, from, to, tip string) (err error) {
+	if tip == "" {
+		return r.forget()
+	}
+	made, err := r.contains(ctx, tip, to)
+	if _, failed := errors.AsType[*failure](err); made || failed {
+		return r.forget() // it failed: git does not have the commit whole, so nothing was done
+	}
+	if err != nil {
+		return err
+	}
+	unlock, err := r.lockIndex(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { r.unlock(unlock, err) }()
+	return r.back(ctx, from, to, tip)
+}
+
+// back undoes in files and index what note says. Git's lock of the index is held.
+func (r *Repo) back(ctx context.Context, from, to, tip string) error {
+	err := r.undo(ctx, from, to, tip)
+	if err == nil {
+		err = r.unstage(ctx, from, to, tip)
+	}
+	if err != nil {
 		return err
 	}
 	return r.forget()
 }
 
-// undo gives the files that are as a commit has them the content of another again.
-func (r *Repo) undo(ctx context.Context, from, to string) error {
+// since is what a commit has differently from a tip, of the files that it changes.
+func (r *Repo) since(ctx context.Context, list []change, tip, to string) ([]change, error) {
+	of, err := byPath(list, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.between(ctx, tip, to)
+	return slices.DeleteFunc(all, func(c change) bool { _, is := of[c.path]; return !is }), err
+}
+
+// undo gives the files that a commit changes, and that are as it has them, what the branch's tip has of them. from is the commit before.
+func (r *Repo) undo(ctx context.Context, from, to, tip string) error {
 	dir, x, list, done, err := r.apart(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if list, err = r.since(ctx, list, tip, to); err != nil {
+		return err
+	}
 	w, err := newWrites(r, dir)
 	if err != nil {
 		return err

@@ -379,9 +379,9 @@ func (r *Repo) takeBack(ctx context.Context, branch, from, to string, failed err
 	if _, err := os.Lstat(filepath.Join(r.gitDir, advanceName)); err != nil {
 		return failed // nothing was done
 	}
-	err := r.undo(ctx, from, to)
+	err := r.undo(ctx, from, to, from)
 	if err == nil {
-		err = r.unstage(ctx, from, to)
+		err = r.unstage(ctx, from, to, from)
 	}
 	if err != nil {
 		return errors.Join(failed, err) // whoever has the lock next tries again
@@ -395,14 +395,17 @@ func (r *Repo) takeBack(ctx context.Context, branch, from, to string, failed err
 	return failed
 }
 
-// unstage gives the index what a commit has of the files that another one changes, where it has these as the other one does. Git's lock
-// of it is held.
-func (r *Repo) unstage(ctx context.Context, from, to string) error {
+// unstage gives the index what the branch's tip has of the files that a commit changes, where it has these as that does. from is the
+// commit before. Git's lock of it is held.
+func (r *Repo) unstage(ctx context.Context, from, to, tip string) error {
 	_, x, list, done, err := r.apart(ctx, from, to)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if list, err = r.since(ctx, list, tip, to); err != nil {
+		return err
+	}
 	other, err := byPath(x.against(ctx, to))
 	if err != nil {
 		return err

@@ -112,6 +112,67 @@ func TestChangeCrash(t *testing.T) {
 	}
 }
 
+// TestChangeOvertaken: a crash at each point of a change, after which somebody else commits before the change is completed. Of the change
+// nothing is left, unless it was made, and whoever repeats it makes it on top of their commit.
+func TestChangeOvertaken(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	prepared := filepath.Join(memory(t), "begun")
+	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		t.Fatal(err)
+	}
+	var points []string
+	g.repo.At(func(p string) error { points = append(points, p); return nil })
+	if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for at, point := range points {
+		g := quickRig(t, prepared)
+		before := g.edited()
+		n := 0
+		g.repo.At(func(string) error {
+			if n++; n > at {
+				return errCrash
+			}
+			return nil
+		})
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		made := len(log(t, g.vault, "main")) == 3
+		// Their git takes the lock that was left behind for one of a git that crashed, as its message says.
+		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+		write(t, g.vault, "sebastian/theirs.md", "theirs\n")
+		git(t, g.vault, "add", "sebastian/theirs.md")
+		git(t, g.vault, "commit", "-q", "-m", "theirs", "--", "sebastian/theirs.md")
+		g.open()
+		if _, err := g.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Plan: func(context.Context, gitrepo.Base) (gitrepo.Plan, error) { return gitrepo.Plan{}, nil }}); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Replace(before, "[first second]", "[first second theirs]", 1)
+		if made {
+			seen = append(seen, point)
+		} else if diff := cmp.Diff(want, g.edited()); diff != "" {
+			t.Errorf("%d %s: %s", at, point, diff)
+		}
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !made {
+			t.Errorf("%d %s: %v", at, point, err)
+		}
+		if now := log(t, g.vault, "main"); !made && fmt.Sprint(now) != "[first second theirs edits]" || made && fmt.Sprint(now) != "[first second edits theirs]" {
+			t.Errorf("%d %s: the history is %q", at, point, now)
+		}
+		g.clean("?? petra/q.md")
+	}
+	if len(seen) == 0 || len(seen) == len(points) {
+		t.Errorf("made at %q of %q: the test is about both", seen, points)
+	}
+}
+
 // TestChangeRefused: a change that does not fit what is not committed changes nothing.
 func TestChangeRefused(t *testing.T) {
 	t.Parallel()
