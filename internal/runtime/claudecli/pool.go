@@ -47,18 +47,30 @@ func (o *pool) get(ctx context.Context, id parley.SessionID, who parley.Principa
 		return nil, false, err
 	}
 	p.hold()
+	if err := o.add(p); err != nil {
+		p.end()
+		return nil, false, err
+	}
+	return p, true, nil
+}
+
+// add remembers a process that has started, unless it has ended or all are to end.
+func (o *pool) add(p *process) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	select {
 	case <-p.gone:
-		return nil, false, errGone
+		return errGone
 	default:
+	}
+	if o.closed { // while it started
+		return errClosed
 	}
 	if o.live == nil {
 		o.live = map[parley.SessionID]*process{}
 	}
-	o.live[id] = p
-	return p, true, nil
+	o.live[p.spec.session] = p
+	return nil
 }
 
 // enter waits until the user may have one more process. leave says that it has ended.
@@ -108,13 +120,9 @@ func (o *pool) reap() {
 			oldest = p
 		}
 	}
-	if oldest != nil && oldest.retire(0) {
-		delete(o.live, oldest.spec.session)
-	} else {
-		oldest = nil
-	}
+	retired := oldest != nil && oldest.retire(0)
 	o.mu.Unlock()
-	if oldest != nil {
+	if retired { // it stays in live until it has ended: its session's files are its own until then
 		o.rt.work.Go(oldest.end)
 	}
 }

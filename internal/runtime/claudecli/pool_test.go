@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,5 +85,69 @@ func TestPool(t *testing.T) {
 		}
 		a()
 		b()
+	})
+}
+
+// idling is a process of a session that nobody uses, and that ends a second after its input.
+func idling(rt *Runtime, id parley.SessionID, leave func()) *process {
+	in, stdin := io.Pipe()
+	p := &process{
+		rt: rt, spec: spec{session: id}, conn: newConn(stdin), stdin: stdin, stop: func() {}, leave: leave,
+		gone: make(chan struct{}), changed: make(chan struct{}), tasks: map[string]*job{},
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		time.Sleep(time.Second)
+		close(p.conn.ended)
+		close(p.gone)
+		rt.pool.ended(p)
+	}()
+	return p
+}
+
+// TestPoolOneAtATime: a session whose process makes room for another one gets its next process when that has
+// ended, since both have the same files, even if there is room before.
+func TestPoolOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rt := New(nil, Options{Most: 3, Wait: time.Minute})
+		var first *process
+		get := func(id parley.SessionID) *process {
+			p, fresh, err := rt.pool.get(t.Context(), id, parley.Principal{User: "ana"}, func(*process) bool { return true }, func(leave func()) (*process, error) {
+				if id == "a" && first != nil {
+					select {
+					case <-first.gone:
+					default:
+						t.Error("both run at once")
+					}
+				}
+				return idling(rt, id, leave), nil
+			})
+			if err != nil || !fresh {
+				t.Fatal(fresh, err)
+			}
+			return p
+		}
+		first = get("a")
+		rt.pool.release(first)
+		b, d := get("b"), get("d")
+		c := make(chan *process)
+		go func() { c <- get("c") }()
+		synctest.Wait() // the one of a ends to make room for it
+		go b.kill()
+		go d.kill()
+		get("a")
+		<-c
+		rt.pool.close()
+		rt.work.Wait()
+		if rt.Processes() != 0 {
+			t.Errorf("%d processes are left", rt.Processes())
+		}
+		// One that has started when all have ended is not kept.
+		late := idling(rt, "e", func() {})
+		if err := rt.pool.add(late); !errors.Is(err, errClosed) || rt.pool.has("e") != nil {
+			t.Errorf("got %v", err)
+		}
+		late.end()
 	})
 }
