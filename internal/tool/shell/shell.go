@@ -170,6 +170,7 @@ func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 			bash.Description += " There is no network, except for servers that the same command starts."
 		} else {
 			bash.Outward = true
+			bash.Safety += ", and to TCP ports " + list(t.o.Ports) // what was granted for a session without them does not count
 			bash.Description += fmt.Sprintf(" Of the network, only TCP to port %s can be reached.", list(t.o.Ports))
 		}
 	}
