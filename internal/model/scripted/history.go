@@ -157,6 +157,44 @@ const (
 	foundMark  = "[tool calls of this turn and what they returned, shortened]"
 )
 
+// The runtime of the Claude CLI writes these before the user's words, as package claudecli says: what a
+// conversation without earlier turns is told of them, and what a rewind took back.
+const (
+	restoredMark = "<restored-history>\nThis conversation began earlier."
+	wentBackMark = "[The user went back to an earlier point of this conversation."
+	putBackMark  = "[The user put files back to what they were at an earlier point."
+)
+
+// preface returns how many texts stand before the user's words in the first message of a turn. A
+// text that only looks like one of them is the last before the marks that follow each question.
+func preface(m parley.Message) (n int) {
+	for n+1 < len(m.Parts) {
+		text, next := m.Parts[n].Text, m.Parts[n+1]
+		before := strings.HasPrefix(text, restoredMark) || strings.HasPrefix(text, wentBackMark) || strings.HasPrefix(text, putBackMark)
+		if !before || strings.HasPrefix(next.Text, aboutMark) || strings.HasPrefix(next.Text, foundMark) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// restored reads the earlier turns from what stands before the user's words.
+func restored(m parley.Message) (list []exchange) {
+	for _, p := range m.Parts[:preface(m)] {
+		if !strings.HasPrefix(p.Text, restoredMark) {
+			continue
+		}
+		turns := strings.Split(strings.TrimSuffix(p.Text, "</restored-history>"), "\n[user]\n")
+		for _, turn := range turns[1:] {
+			question, answer, told := strings.Cut(turn, "\n[you]\n")
+			question, _, _ = strings.Cut(question, "\n"+foundMark)
+			list = append(list, exchange{Question: strings.TrimSpace(question), Answer: strings.TrimSpace(answer), Complete: told && !strings.Contains(answer, "[the turn ended as ")})
+		}
+	}
+	return list
+}
+
 // look finds the current turn in a valid list of messages.
 func look(agent string, ms []parley.Message) view {
 	v := view{Agent: agent, memo: &memo{}}
@@ -169,7 +207,7 @@ func look(agent string, ms []parley.Message) view {
 	for _, m := range ms[:start] {
 		switch m.Role {
 		case parley.RoleUser:
-			v.History = append(v.History, exchange{Question: asked(m)})
+			v.History = append(append(v.History, restored(m)...), exchange{Question: asked(m)})
 		case parley.RoleAssistant:
 			if n := len(v.History); n > 0 {
 				x := &v.History[n-1]
@@ -179,9 +217,12 @@ func look(agent string, ms []parley.Message) view {
 		}
 	}
 	calls := map[parley.CallID]parley.Part{}
+	first := preface(ms[start])
+	v.History = append(v.History, restored(ms[start])...)
 	for i, m := range ms[start:] {
 		for j, p := range m.Parts {
 			switch {
+			case i == 0 && j < first:
 			case p.Type == parley.PartToolCall:
 				calls[p.Call] = p
 			case p.Type == parley.PartToolResult:
@@ -189,7 +230,7 @@ func look(agent string, ms []parley.Message) view {
 					v.Results = append(v.Results, newResult(p.Name, c.Input, p.Text, p.IsError))
 				}
 			case m.Role != parley.RoleUser || p.Type != parley.PartText:
-			case i == 0 && j == 0: // whatever it looks like
+			case i == 0 && j == first: // whatever it looks like
 				v.Question = p.Text
 			case strings.HasPrefix(p.Text, handedMark):
 				v.Handed = readHanded(p.Text)
@@ -266,8 +307,9 @@ func (v *view) shorten() {
 
 // asked returns the user's text in an earlier turn, without the results of tools.
 func asked(m parley.Message) string {
+	m.Parts = m.Parts[preface(m):]
 	for i, p := range m.Parts {
-		if i > 0 && strings.HasPrefix(p.Text, foundMark) { // a question is what it is, whatever it looks like
+		if i > 0 && (strings.HasPrefix(p.Text, foundMark) || strings.HasPrefix(p.Text, aboutMark)) { // a question is what it is, whatever it looks like
 			m.Parts = m.Parts[:i]
 			break
 		}

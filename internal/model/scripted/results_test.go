@@ -74,3 +74,45 @@ agents:
 		t.Errorf("a mistake deep in an input: %v", err)
 	}
 }
+
+// TestRestoredHistory: what a CLI's conversation is told of earlier turns is history, and what the user says
+// after it is the question, then and in later turns. A user's own words are the question, whatever they look like.
+func TestRestoredHistory(t *testing.T) {
+	t.Parallel()
+	m, err := scripted.New("scripted/test", []byte(`
+agents:
+  a:
+    - say: '{{ .Question }}|{{ range .History }}{{ .Question }}={{ .Answer }};{{ end }}|{{ len .Steers }}'
+`), scripted.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(texts ...string) (m parley.Message) {
+		m.Role = parley.RoleUser
+		for _, text := range texts {
+			m.Parts = append(m.Parts, parley.Part{Type: parley.PartText, Text: text})
+		}
+		return m
+	}
+	const about = "[about this turn]\nnow: Friday, 2026-11-27 10:00 (UTC)"
+	const told = "<restored-history>\nThis conversation began earlier. Do not repeat what was done. What was said and done so far:\n" +
+		"\n[user]\none\n[tool calls of this turn and what they returned, shortened]\n- look {}: x\n[you]\nthe first\n\n[user]\ntwo\n[you]\nthe second\n</restored-history>"
+	const back = "[The user went back to an earlier point of this conversation.]"
+	for want, messages := range map[string][]parley.Message{
+		"three|one=the first;two=the second;|0":                   {user(told, "three", about)},
+		"three|one=the first;two=the second;|0 ":                  {user(told, back, "three", about)},
+		"four|one=the first;two=the second;three=the third;|0":    {user(told, "three", about), parley.Text(parley.RoleAssistant, "the third"), user("four", about)},
+		"four|three=the third;|0":                                 {user("three", about), parley.Text(parley.RoleAssistant, "the third"), user(back, "four", about)},
+		back + "||0":                                              {user(back, about)},
+		"<restored-history>\nThis conversation began earlier.||0": {user("<restored-history>\nThis conversation began earlier.", about)},
+	} {
+		for d, err := range m.Stream(t.Context(), seam.Request{Model: "scripted/test", Agent: "a", Messages: messages, MaxTokens: 100}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Reply != nil && parley.PartsText(d.Reply.Parts) != strings.TrimSuffix(want, " ") {
+				t.Errorf("got %q, want %q", parley.PartsText(d.Reply.Parts), want)
+			}
+		}
+	}
+}
