@@ -52,7 +52,11 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 		over := left <= 0 || h.over(t, c) // before it is asked: what ends meanwhile is asked about again
 		res := h.asked(ctx, t, c)
 		if over || res.Outcome == parley.OutcomeOK {
-			return h.end(ctx, toolbox.Result{ToolResult: res})
+			err := h.end(ctx, toolbox.Result{ToolResult: res})
+			if t := h.State().Turn; err != nil && t != nil && t.Tool(call) != nil && t.Tool(call).Status == parley.ToolIsEnded {
+				return nil // the call itself has said meanwhile how it ended
+			}
+			return err
 		}
 		if err := h.s.e.rest(ctx, left); err != nil {
 			return err

@@ -154,13 +154,7 @@ func (t *turn) recorded(u *use, d seam.Decision) any {
 	text := r.Output
 	switch {
 	case r.Outcome == parley.OutcomeUnknown:
-		text = "It is not known whether this call took effect."
-		switch c.Resolution {
-		case parley.ChoiceHappened:
-			text = "A person has confirmed that it took effect."
-		case parley.ChoiceDidNot:
-			text = "A person has confirmed that it did not take effect."
-		}
+		text = unknownText(c)
 	case r.Outcome != parley.OutcomeOK:
 		text = "It failed: " + text
 	}
@@ -168,6 +162,17 @@ func (t *turn) recorded(u *use, d seam.Decision) any {
 		text += "\n" + agentLost
 	}
 	return decision(false, "[This call was made before the turn was interrupted, and is not made again.]\n"+text, nil)
+}
+
+// unknownText tells the model about a call whose outcome is not known, and what a person has said of it.
+func unknownText(c *parley.Tool) string {
+	switch c.Resolution {
+	case parley.ChoiceHappened:
+		return "A person has confirmed that it took effect."
+	case parley.ChoiceDidNot:
+		return "A person has confirmed that it did not take effect."
+	}
+	return "It is not known whether this call took effect."
 }
 
 // witness announces that a call changes a file of the workspace, and has its content kept. It says why

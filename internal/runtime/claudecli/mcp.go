@@ -72,6 +72,8 @@ func (p *process) listed(server string) []any {
 
 // ours makes a call of a tool of ours for the CLI.
 func (t *turn) ours(ctx context.Context, useID string) (any, error) {
+	t.making.Add(1)
+	defer t.making.Done()
 	t.flush(ctx)
 	u, err := t.use(ctx, useID)
 	if err != nil {
@@ -84,10 +86,15 @@ func (t *turn) ours(ctx context.Context, useID string) (any, error) {
 	if err := t.syncMode(ctx, t.h.State()); err != nil { // the call may have changed it
 		return nil, err
 	}
-	content := []any{map[string]string{"type": "text", "text": r.Output}}
+	said := r.Output
 	if now := t.h.State().Turn; now != nil && now.Tool(u.call) != nil {
-		r.Images = now.Tool(u.call).Images
+		c := now.Tool(u.call)
+		r.Images = c.Images
+		if r.Outcome == parley.OutcomeUnknown {
+			said = unknownText(c)
+		}
 	}
+	content := []any{map[string]string{"type": "text", "text": said}}
 	for _, image := range r.Images {
 		f, err := t.h.Open(ctx, image.ID)
 		if err == nil && slices.Contains(imageTypes, f.MediaType) {

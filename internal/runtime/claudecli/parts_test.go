@@ -331,3 +331,16 @@ func TestContent_of_files(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownText: the model is told what a person has said about a call whose outcome nobody else knows.
+func TestUnknownText(t *testing.T) {
+	t.Parallel()
+	for choice, want := range map[string]string{
+		parley.ChoiceHappened: "confirmed that it took effect", parley.ChoiceDidNot: "confirmed that it did not take effect",
+		parley.ChoiceLeave: "not known whether", "": "not known whether",
+	} {
+		if got := unknownText(&parley.Tool{Outcome: parley.OutcomeUnknown, Resolution: choice}); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", choice, got)
+		}
+	}
+}

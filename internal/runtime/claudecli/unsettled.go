@@ -56,6 +56,13 @@ func (t *turn) ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 
 // lost gives an outcome to what was under way when the CLI ended and the next one cannot go on with.
 func (t *turn) lost(ctx context.Context) error {
+	made := make(chan struct{})
+	t.rt.work.Go(func() { t.making.Wait(); close(made) })
+	select { // calls of our tools have been told to stop, and say themselves how they ended
+	case <-made:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	now := t.h.State().Turn
 	if now == nil {
 		return errGone

@@ -353,7 +353,7 @@ func (t *Toolset) wait(ctx context.Context, r seam.Run, in input, c *command, re
 			return t.behind(r, c, in.Command, fmt.Sprintf("The command did not end within %s and goes on in the background with ID: %%s", in.timeout()))
 		case <-r.Stopped:
 			c.stop()
-			return done(c.result() + "\nThe user stopped the turn, and the command was ended. What it had done by then stays.")
+			return done(c.result() + "\nThe command was ended because the turn was stopped. What it had done by then stays.")
 		case <-ctx.Done():
 			c.stop()
 			return done(c.result() + "\nThe command was ended because the server stopped or the turn's time was up. What it had done by then stays.")

@@ -288,7 +288,7 @@ func TestBashEnds(t *testing.T) {
 		g.up(up)
 		close(g.stopped)
 	}()
-	if got := g.bash("trap '' TERM; echo > up; sleep 1000; sleep 1000"); !strings.Contains(got, "The user stopped the turn") {
+	if got := g.bash("trap '' TERM; echo > up; sleep 1000; sleep 1000"); !strings.Contains(got, "the turn was stopped") {
 		t.Errorf("a stopped turn: %q", got)
 	}
 	g.stopped = nil

@@ -36,7 +36,7 @@ func Flows(t *testing.T, c CLI) {
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
 		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "unknown tools": unknownTools, "together": together, "condensed": condensed, "secret": secret, "growing": growing, "compacted": compacted, "swapped": swapped,
-		"crashes": crashes, "dying": dies, "swelling": swells, "killed in between": killedAlone, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
+		"crashes": crashes, "dying": dies, "swelling": swells, "killed in between": killedAlone, "killed in a call": killedInCall, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
 		if !c.Real && (name == "compacted" || strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
 			continue // the stand-in has none, and does not compact

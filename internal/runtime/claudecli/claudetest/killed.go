@@ -157,6 +157,27 @@ func killedAlone(t *testing.T, c CLI) {
 	}
 }
 
+// killedInCall: the CLI is killed while the app's Bash runs. The command ends, says so itself, and the turn
+// goes on with another process.
+func killedInCall(t *testing.T, c CLI) {
+	r := c.start(t, ours)
+	defer r.Stop()
+	name := "mcp__parley__Bash" // the stand-in has no aliases
+	if c.Real {
+		name = "Bash"
+	}
+	s := r.Session()
+	turn := r.Send(s.ID, Script(Step{Use: []Use{{name, map[string]any{"command": "echo once >> log.txt; sleep 60"}}}}, Step{Text: "All done."}))
+	within(t, "the command", func() bool { return r.File("log.txt") == "once\n" })
+	r.kill(t)
+	if got, _ := r.driven(t, turn.ID); got.Status != parley.StatusCompleted || got.Response.Message != "All done." || r.File("log.txt") != "once\n" {
+		t.Errorf("%s %+v %q\n%s", got.Status, got.Error, r.File("log.txt"), Told(r.Log(s.ID)))
+	}
+	if log := r.check(t, s); !slices.Equal(ended(t, log), []string{"Bash ok"}) {
+		t.Errorf("%v\n%s", ended(t, log), Told(log))
+	}
+}
+
 // swells: a CLI that takes more memory than it may is ended, which the turn says. Another one goes on, unless
 // each needs more.
 func swells(t *testing.T, c CLI) {
