@@ -25,15 +25,15 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** Starts a server. With the folder and address of one that was killed, it takes its place. With apps, it also serves the apps in that folder; with own, the demo does. With login, people sign in at a simulated provider. With crm, the demo's CRM is at that address, and else at a free port. */
-export async function startServer(options: { data?: string; addr?: string; pace?: string; apps?: string; own?: string; login?: boolean; crm?: string } = {}): Promise<Server> {
+/** Starts a server. With the folder and address of one that was killed, it takes its place. With apps, it also serves the apps in that folder; with own, the demo does. With login, people sign in at a simulated provider. With crm, the demo's CRM is at that address, and else at a free port. claude is the executable of the Claude CLI. */
+export async function startServer(options: { data?: string; addr?: string; pace?: string; apps?: string; own?: string; login?: boolean; crm?: string; claude?: string } = {}): Promise<Server> {
   const given = process.env["PARLEY_URL"];
   if (given && !options.apps) return { url: given.replace(/\/$/, ""), crm: () => undefined, stop: async () => undefined };
   if (!existsSync(binary)) throw new Error(`${binary} is missing: run make build, or name a server by PARLEY_URL`);
   const mine = options.data === undefined;
   const data = options.data ?? temporary();
   const args = [...(options.apps ? ["serve", "--apps", options.apps] : ["demo", "--crm-addr", options.crm ?? "127.0.0.1:0", "--allow", "light.turn_on,light.turn_off,switch.turn_off"]), ...(options.own ? ["--apps", options.own] : []), ...(options.login ? ["--login"] : []), "--addr", options.addr ?? "127.0.0.1:0", "--data", data];
-  const env = { ...process.env, ...(options.pace && { PARLEY_SCRIPTED_PACE: options.pace }) };
+  const env = { ...process.env, ...(options.pace && { PARLEY_SCRIPTED_PACE: options.pace }), ...(options.claude && { PARLEY_CLAUDE_PATH: options.claude }) };
   const process_ = spawn(binary, args, { env, stdio: ["ignore", "pipe", "pipe"], timeout: life, killSignal: "SIGKILL" });
   const ended = new Promise<void>((done) => process_.once("exit", () => done()));
   const end = async (signal: NodeJS.Signals) => {
