@@ -67,6 +67,7 @@ async function flow(runtime: string, cli?: string): Promise<void> {
   // A change is proposed, and asked about. The server is killed meanwhile. It is made once.
   await p.ask(change);
   await card(desk).getByRole("button", { name: "Allow once" }).waitFor();
+  expect(await card(desk).innerText()).toMatch(/\+status: "draft"\n\+updated: "[\d-]+"\n/);
   await look(desk, "permission");
   expect(commits(data)).toEqual([]);
   await server.kill?.();

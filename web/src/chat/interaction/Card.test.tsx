@@ -20,6 +20,12 @@ describe("a card", () => {
     expect(text({ seq: 1, interaction })).toBe("|Permission|Turn off Desk lamp?|light.turn_off on light.desk|service|light.turn_off|Allow once|Edit input…|");
   });
 
+  test("of a change shows it to the letter", () => {
+    const shown = (said: string) => text({ seq: 1, interaction: ask({ text: said, choices: ["allow"] }) });
+    expect(shown("it costs little")).toContain("|It costs little.|");
+    expect(shown("the price is new\n\n-costs: 4\n+costs: 5")).toContain("|the price is new\n\n-costs: 4\n+costs: 5|");
+  });
+
   test("of a call that no client claimed says so once", () => {
     const out = text({ seq: 1, interaction: ask({ kind: "client", title: "Read the calendar" }), expired: "no client claimed it in time" });
     expect(out.match(/no client claimed it/gi)).toHaveLength(1);

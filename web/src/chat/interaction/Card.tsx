@@ -70,6 +70,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   const foreseen = foreseenIn(i);
   const reason = foreseen?.kind === "post" ? foreseen.post.reason : foreseen?.reason;
   const text = reason !== undefined ? reason : page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
+  const previewed = text?.includes("\n\n"); // what a call would change or send is below the reason, and is shown as it is
   const isPlan = i.kind === "question" && i.tool === "ExitPlanMode"; // the agent wrote it, as it writes messages
   return (
     <section
@@ -100,7 +101,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         )}
         {text && !isPlan && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
-            <LongText text={tame(sentence(text))} />
+            <LongText text={tame(previewed ? text : sentence(text))} />
           </p>
         )}
         {facts.map((f) => (
