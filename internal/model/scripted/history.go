@@ -163,6 +163,7 @@ const (
 	restoredMark = "<restored-history>\nThis conversation began earlier."
 	wentBackMark = "[The user went back to an earlier point of this conversation."
 	putBackMark  = "[The user put files back to what they were at an earlier point."
+	stoppedMark  = "[Request interrupted by user" // by the CLI itself
 )
 
 // preface returns how many texts stand before the user's words in the first message of a turn. A
@@ -170,7 +171,7 @@ const (
 func preface(m parley.Message) (n int) {
 	for n+1 < len(m.Parts) {
 		text, next := m.Parts[n].Text, m.Parts[n+1]
-		before := strings.HasPrefix(text, restoredMark) || strings.HasPrefix(text, wentBackMark) || strings.HasPrefix(text, putBackMark)
+		before := strings.HasPrefix(text, restoredMark) || strings.HasPrefix(text, wentBackMark) || strings.HasPrefix(text, putBackMark) || strings.HasPrefix(text, stoppedMark)
 		if !before || strings.HasPrefix(next.Text, aboutMark) || strings.HasPrefix(next.Text, foundMark) {
 			break
 		}

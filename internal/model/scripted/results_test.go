@@ -103,6 +103,7 @@ agents:
 		"three|one=the first;two=the second;|0 ":                  {user(told, back, "three", about)},
 		"four|one=the first;two=the second;three=the third;|0":    {user(told, "three", about), parley.Text(parley.RoleAssistant, "the third"), user("four", about)},
 		"four|three=the third;|0":                                 {user("three", about), parley.Text(parley.RoleAssistant, "the third"), user(back, "four", about)},
+		"five||0":                                                 {user("[Request interrupted by user]", "five", about)},
 		back + "||0":                                              {user(back, about)},
 		"<restored-history>\nThis conversation began earlier.||0": {user("<restored-history>\nThis conversation began earlier.", about)},
 	} {
