@@ -99,7 +99,7 @@ resume: auto
       say: "{{ range .Results }}{{ .Output }}{{ end }}"
     - when: eq .Question "wait"
       call: [{tool: mcp__shelf__wait}]
-    - say: "told: {{ range .Steers }}{{ . }}{{ end }}"
+    - say: "told: {{ range .Attached }}{{ . }}{{ end }}"
 `)
 	p.env = append(p.env, "PARLEY_APPS="+filepath.Dir(dir), "PARLEY_ENABLED=shelf")
 	return f

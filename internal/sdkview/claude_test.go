@@ -59,7 +59,7 @@ func TestBothRuntimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		rt = cliruntime.New(actor{}, cliruntime.Options{
-			Find: func() (string, error) { return path, nil }, Data: filepath.Join(dir, "data"),
+			Find: func() (string, error) { return path, nil }, Data: filepath.Join(dir, "data"), Shell: true,
 			Translate: func(m seam.Model, agent string) http.Handler {
 				return anthropic.New(anthropic.Options{
 					Brain: m, ID: func(prefix string) string { return prefix + "_" + rand.Text() },

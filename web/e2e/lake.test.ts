@@ -117,7 +117,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
     await found(path).first().getByRole("checkbox").check();
     await dialog().getByRole("button", { name: "Apply the chosen 1" }).click();
     await dialog().getByText("1 could not be applied, because its page was changed since.").waitFor();
-    await found(path).first().getByText(/cannot be applied any more/).waitFor();
+    await dialog().getByRole("listitem").filter({ hasText: path }).getByText(/cannot be applied any more/).first().waitFor(); // its change is not shown any more
     expect(await text(path)).toBe(`${before}\nMore.\n`);
 
     await dialog().getByRole("button", { name: "Leave the rest" }).click();

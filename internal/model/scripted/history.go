@@ -109,6 +109,7 @@ type view struct {
 	Question string     // what the user asked in this turn
 	About    string     // what the prompt says about this turn: the time, what is allowed
 	Steers   []string   // what the user added while it ran
+	Attached []string   // the files and resources of the turn's messages, as the prompt shows them
 	History  []exchange // earlier turns, the oldest first
 	Handed   *handed    // what another agent last handed over; nil: the turn came from the user
 	Results  []result   // results of the agent's own calls in this turn
@@ -239,6 +240,7 @@ func look(agent string, ms []parley.Message) view {
 			case strings.HasPrefix(p.Text, aboutMark):
 				v.About = p.Text
 			case isAttached(p.Text): // it is no word of the user's
+				v.Attached = append(v.Attached, p.Text)
 			default:
 				v.Steers = append(v.Steers, p.Text)
 			}
@@ -300,6 +302,9 @@ func (v *view) shorten() {
 	short(&v.Question)
 	for i := range v.Steers {
 		short(&v.Steers[i])
+	}
+	for i := range v.Attached {
+		short(&v.Attached[i])
 	}
 	for i := range v.History {
 		short(&v.History[i].Question, &v.History[i].Answer)
