@@ -95,13 +95,13 @@ func idling(rt *Runtime, id parley.SessionID, leave func()) *process {
 		rt: rt, spec: spec{session: id}, conn: newConn(stdin), stdin: stdin, stop: func() {}, leave: leave,
 		gone: make(chan struct{}), changed: make(chan struct{}), tasks: map[string]*job{},
 	}
-	go func() {
+	rt.work.Go(func() {
 		_, _ = io.Copy(io.Discard, in)
 		time.Sleep(time.Second)
 		close(p.conn.ended)
 		close(p.gone)
 		rt.pool.ended(p)
-	}()
+	})
 	return p
 }
 
