@@ -51,7 +51,7 @@ run: build ## builds, and starts the demo: every app with its data, no key, no n
 STAGES = test-go test-race test-web test-browser
 
 test: ## all tests, the browser's too
-ci: ## what continuous integration runs: the tests, and those with the real Claude CLI
+ci: ## all tests, and those with the real Claude CLI
 ci: STAGES += test-claude
 test ci: | chromium postgres
 	@$(MAKE) --no-print-directory -j2 --output-sync=target LANES=2 $(STAGES)

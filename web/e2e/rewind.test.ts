@@ -55,7 +55,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a conversation", () => {
     expect(await p.answers.count(), "nothing is done yet").toBe(2);
     await dialog().getByRole("button", { name: "Go back" }).click();
     await expect.poll(() => p.answers.count()).toBe(1);
-    expect(await p.input.inputValue()).toBe("Which of my notes mention Amira?");
+    await expect.poll(() => p.input.inputValue()).toBe("Which of my notes mention Amira?");
     await page().getByText("You went back.").waitFor();
     await lookAt(browser, "rewound", 900, [1440, 390]);
     await page().setViewportSize({ width: 1440, height: 900 });
