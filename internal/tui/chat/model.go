@@ -50,6 +50,7 @@ type model struct {
 	asking   *asking
 	attached []*file // go with the next message
 	sending  []*sent // the first is on its way, and the others follow
+	early    bool    // a message was entered before there was a session for it; see sendEarly
 	commands []parley.SlashCommand
 	files    *fileList
 	paths    *pathList

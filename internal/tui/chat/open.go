@@ -316,23 +316,25 @@ func (m *model) openSession(id parley.SessionID) tea.Cmd {
 
 // show puts a session on the screen.
 func (m *model) show(s openedSession) tea.Cmd {
-	keep := m.conv != nil && m.conv.info.ID == s.conv.info.ID
+	keep, begun := m.conv != nil && m.conv.info.ID == s.conv.info.ID, m.ready()
 	m.conv, m.draft, m.message = s.conv, nil, ""
 	m.view.reset()
 	if !keep {
 		m.panel = nil
 		m.asking = nil
-		m.sending, m.attached = nil, nil
 		m.commands, m.files = nil, nil
-		m.ed.reset()
 		m.ed.history = nil
+	}
+	if !keep && begun {
+		m.sending, m.attached = nil, nil
+		m.ed.reset()
 	}
 	for _, t := range s.conv.turns {
 		m.ed.remember(strings.TrimSpace(t.message))
 	}
 	m.app = m.appNamed(s.conv.info.App)
 	m.sync()
-	return tea.Batch(m.follow(s.conv.info.ID, s.after), m.readCommands())
+	return tea.Batch(m.follow(s.conv.info.ID, s.after), m.readCommands(), m.sendEarly())
 }
 
 func (m *model) unfollow() {

@@ -27,12 +27,28 @@ func (m *model) submit(busy parley.BusyMode) tea.Cmd {
 	if strings.HasPrefix(text, "//") { // a command of the server that is called like one of ours
 		text = text[1:]
 	}
+	if !m.ready() {
+		m.early = true
+		return nil
+	}
 	m.ed.remember(m.ed.value())
 	m.ed.reset()
 	m.menu = nil
 	files := m.attached
 	m.attached = nil
 	return m.send(&sent{text: text, busy: busy, files: files})
+}
+
+// ready reports whether there is a session, or the draft of one. There is none until the server has answered at the start.
+func (m *model) ready() bool { return m.conv != nil || m.draft != nil }
+
+// sendEarly sends what was entered before there was a session for it. It is still in the editor.
+func (m *model) sendEarly() tea.Cmd {
+	if !m.early {
+		return nil
+	}
+	m.early = false
+	return m.submit(parley.BusySteer)
 }
 
 // send delivers a message when those before it are delivered.

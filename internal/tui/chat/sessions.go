@@ -209,12 +209,16 @@ func (m *model) newSession(d draft) tea.Cmd {
 		return m.chooseApp()
 	}
 	m.unfollow()
+	begun := m.ready()
 	m.conv, m.panel, m.asking, m.commands, m.files = nil, nil, nil, nil, nil
 	m.draft, m.app = &d, app
-	m.sending, m.attached = nil, nil
-	m.ed.reset()
 	m.ed.history = nil
 	m.view.reset()
 	m.view.list = nil
+	if !begun {
+		return m.sendEarly()
+	}
+	m.sending, m.attached = nil, nil
+	m.ed.reset()
 	return nil
 }
