@@ -8,6 +8,7 @@ import (
 	"text/template"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -131,11 +132,11 @@ func (s *script) functions() template.FuncMap {
 		"upto":     func(n int, text string) string { return clip(text, n) },
 		"json":     asJSON,
 		"text":     s.text,
-		"called": func(tool string, rs []result) bool {
-			return slices.ContainsFunc(rs, func(r result) bool { return r.Tool == tool })
+		"called": func(tool string, rs []dialog.Result) bool {
+			return slices.ContainsFunc(rs, func(r dialog.Result) bool { return r.Tool == tool })
 		},
-		"result":  func(tool string, rs []result) string { return output(tool, rs, false) },
-		"refused": func(tool string, rs []result) string { return output(tool, rs, true) },
+		"result":  func(tool string, rs []dialog.Result) string { return output(tool, rs, false) },
+		"refused": func(tool string, rs []dialog.Result) string { return output(tool, rs, true) },
 		"records": s.records,
 		"quote":   quote,
 		"cell":    func(text string) string { return strings.ReplaceAll(keyword.Fold(text), "|", `\|`) },
@@ -145,15 +146,15 @@ func (s *script) functions() template.FuncMap {
 		},
 		"says":     s.says,
 		"compared": s.compared,
-		"unfound": func(rs []result) bool {
-			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
+		"unfound": func(rs []dialog.Result) bool {
+			return slices.ContainsFunc(rs, func(r dialog.Result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
 		},
 		"rest":      remains,
 		"extras":    extras,
 		"apart":     apart,
 		"surveys":   s.surveys,
 		"topicless": s.topicless,
-		"covered":   func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
+		"covered":   func(rs []dialog.Result) (string, error) { all, err := s.records(rs); return covered(all), err },
 		"of":        ofSource,
 		"counted": func(xs []*weighed) string {
 			var all []record
@@ -277,7 +278,7 @@ func asJSON(x any) (string, error) {
 	return string(raw), err
 }
 
-func output(tool string, rs []result, failed bool) string {
+func output(tool string, rs []dialog.Result, failed bool) string {
 	for _, r := range slices.Backward(rs) {
 		if r.Tool == tool && r.Failed == failed {
 			return r.Output

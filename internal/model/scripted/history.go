@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -105,16 +106,16 @@ func validateParts(m parley.Message, open, used map[parley.CallID]bool) (map[par
 
 // view is a request as the rules of a script see it.
 type view struct {
-	Agent    string     // the agent that speaks
-	Question string     // what the user asked in this turn
-	About    string     // what the prompt says about this turn: the time, what is allowed
-	Steers   []string   // what the user added while it ran
-	Attached []string   // the files and resources of the turn's messages, as the prompt shows them
-	History  []exchange // earlier turns, the oldest first
-	Handed   *handed    // what another agent last handed over; nil: the turn came from the user
-	Results  []result   // results of the agent's own calls in this turn
-	Replies  int        // number of the agent's replies in this turn
-	Foreign  bool       // the question is in another language than English
+	Agent    string          // the agent that speaks
+	Question string          // what the user asked in this turn
+	About    string          // what the prompt says about this turn: the time, what is allowed
+	Steers   []string        // what the user added while it ran
+	Attached []string        // the files and resources of the turn's messages, as the prompt shows them
+	History  []exchange      // earlier turns, the oldest first
+	Handed   *handed         // what another agent last handed over; nil: the turn came from the user
+	Results  []dialog.Result // results of the agent's own calls in this turn
+	Replies  int             // number of the agent's replies in this turn
+	Foreign  bool            // the question is in another language than English
 
 	depth int   // depth of nested templates
 	memo  *memo // computed once for all rules of a reply
@@ -137,14 +138,7 @@ type exchange struct {
 type handed struct {
 	From, Why string
 	Text      string // that agent's text
-	Results   []result
-}
-
-type result struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
+	Results   []dialog.Result
 }
 
 // The loop writes these; see package runtime/loop.
@@ -344,8 +338,8 @@ func cut(m parley.Message) bool {
 	return false
 }
 
-func newResult(tool string, input json.RawMessage, output string, failed bool) result {
-	r := result{Tool: tool, Output: output, Failed: failed, Input: map[string]any{}}
+func newResult(tool string, input json.RawMessage, output string, failed bool) dialog.Result {
+	r := dialog.Result{Tool: tool, Output: output, Failed: failed, Input: map[string]any{}}
 	_ = json.Unmarshal(input, &r.Input) // an input that is not an object has no fields
 	return r
 }

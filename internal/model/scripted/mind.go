@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/model/scripted/customers"
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/model/scripted/household"
 	"github.com/parley-server/parley/internal/model/scripted/librarian"
 	"github.com/parley-server/parley/internal/model/scripted/notebook"
@@ -22,14 +23,14 @@ var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household":
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
 	t := household.Turn{
-		Earlier: past[household.Exchange](v), Results: results[household.Result](v.Results), Tools: toolNames(req),
+		Earlier: past(v), Results: v.Results, Tools: toolNames(req),
 		Question: v.Question, Facts: keptFacts(req.System), Off: v.withheld("ha_call_service"),
 	}
 	if len(v.Steers) > 0 { // what was added while it ran is a part of the question
 		t.Question = strings.Join(append([]string{v.Question}, v.Steers...), "\n")
 	}
 	reply := household.Answer(t)
-	calls := slices.DeleteFunc(slices.Clone(reply.Calls), func(c household.Call) bool { return !slices.Contains(t.Tools, c.Tool) })
+	calls := slices.DeleteFunc(slices.Clone(reply.Calls), func(c dialog.Call) bool { return !slices.Contains(t.Tools, c.Tool) })
 	if len(reply.Calls) > 0 && len(calls) == 0 {
 		reply.Say = noMeans
 	}
@@ -37,28 +38,15 @@ func inHousehold(req seam.Request, v view) (seam.Reply, error) {
 }
 
 // past are the turns before this one, as a mind takes them.
-func past[E ~struct{ Question, Answer string }](v view) (list []E) {
+func past(v view) (list []dialog.Exchange) {
 	for _, x := range v.History {
-		list = append(list, E{x.Question, x.Answer})
-	}
-	return list
-}
-
-// results are what calls returned, as a mind takes it.
-func results[R ~struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
-}](of []result) (list []R) {
-	for _, r := range of {
-		list = append(list, R(r))
+		list = append(list, dialog.Exchange{Question: x.Question, Answer: x.Answer})
 	}
 	return list
 }
 
 // judged are the results of the turn. Those whose text says so have failed, too.
-func (v view) judged() []result {
+func (v view) judged() []dialog.Result {
 	list := slices.Clone(v.Results)
 	for i, r := range list {
 		list[i].Failed = r.Failed || failed(r.Output)
@@ -84,18 +72,11 @@ func (v view) now() time.Time {
 }
 
 // thought is the reply of a mind.
-func thought[C ~struct {
-	Tool  string
-	Input map[string]any
-}](say string, calls []C) (reply seam.Reply, err error) {
+func thought(say string, calls []dialog.Call) (reply seam.Reply, err error) {
 	if say != "" {
 		reply.Parts = append(reply.Parts, parley.Part{Type: parley.PartText, Text: say})
 	}
-	for _, x := range calls {
-		c := struct {
-			Tool  string
-			Input map[string]any
-		}(x)
+	for _, c := range calls {
 		raw, err := json.Marshal(c.Input)
 		if err != nil {
 			return seam.Reply{}, err
@@ -113,7 +94,7 @@ var (
 // inNotebook has package notebook make the reply.
 func inNotebook(req seam.Request, v view) (seam.Reply, error) {
 	t := notebook.Turn{
-		Earlier: past[notebook.Exchange](v), Results: results[notebook.Result](v.judged()), Tools: toolNames(req),
+		Earlier: past(v), Results: v.judged(), Tools: toolNames(req),
 		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(),
 	}
 	if m := personIn.FindStringSubmatch(req.System); m != nil {
@@ -128,7 +109,7 @@ var skillListed = pattern.New(`(?m)^- ([A-Za-z0-9_-]+): `)
 // withCustomers has package customers make the reply.
 func withCustomers(req seam.Request, v view) (seam.Reply, error) {
 	t := customers.Turn{
-		Earlier: past[customers.Exchange](v), Results: results[customers.Result](v.judged()), Tools: toolNames(req),
+		Earlier: past(v), Results: v.judged(), Tools: toolNames(req),
 		Question: v.Question, Added: v.Steers, Foreign: v.Foreign, Now: v.now(),
 	}
 	for _, d := range req.Tools {
@@ -195,7 +176,7 @@ func filesIn(messages []parley.Message) (list []librarian.Page) {
 // inLake has package librarian make the reply.
 func inLake(req seam.Request, v view) (seam.Reply, error) {
 	t := librarian.Turn{
-		Earlier: past[librarian.Exchange](v), Results: results[librarian.Result](v.judged()), Tools: toolNames(req),
+		Earlier: past(v), Results: v.judged(), Tools: toolNames(req),
 		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: append(attachedIn(req.System), filesIn(req.Messages)...),
 	}
 	reply := librarian.Answer(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/records"
 )
@@ -30,7 +31,7 @@ func (s *script) records(x any) ([]record, error) {
 	switch x := x.(type) {
 	case string:
 		texts = []string{x}
-	case []result:
+	case []dialog.Result:
 		for _, r := range x {
 			if !r.Failed {
 				texts = append(texts, r.Output)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley/internal/keyword"
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 )
 
 // search returns the search words for a list of words and phrases: their roots, because the
@@ -64,7 +65,7 @@ func (s *script) more(v view) []string {
 }
 
 func (s *script) further(v view) []string {
-	failed := func(r result) bool { return r.Failed }
+	failed := func(r dialog.Result) bool { return r.Failed }
 	if n := len(v.Results); n < 2 || s.surveys(v) || slices.ContainsFunc(v.Results, failed) {
 		return nil
 	} else if n > 4 {
@@ -74,7 +75,7 @@ func (s *script) further(v view) []string {
 	found := make([][]record, 2)
 	var out, asked []string
 	for i, r := range v.Results {
-		rs, _ := s.records([]result{r})
+		rs, _ := s.records([]dialog.Result{r})
 		found[i%2] = append(found[i%2], rs...)
 		if i%2 == 1 {
 			asked = append(asked, strings.Fields(fmt.Sprint(r.Input["query"]))...)
@@ -147,7 +148,9 @@ func (s *script) pageWords(found [][]record, sub subject, asked []string) []stri
 // last returns the words of a search for everything, once, unless the rules are sure of what was
 // found, and it is a choice of a kind they know: something newer may say it in other words.
 func (s *script) last(v view) []string {
-	done := func(r result) bool { return r.Failed || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ") }
+	done := func(r dialog.Result) bool {
+		return r.Failed || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ")
+	}
 	rs, err := s.records(v.Results)
 	if err != nil || slices.ContainsFunc(v.Results, done) {
 		return nil

@@ -113,7 +113,7 @@ func (u *turn) write(method, path, title, summary string, body map[string]any, d
 	if body != nil {
 		in["body"] = body
 	}
-	results, ok := u.do(Call{"api_request", in})
+	results, ok := u.do(Call{Tool: "api_request", Input: in})
 	if !ok {
 		return "", false
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -28,28 +29,13 @@ type Turn struct {
 	Foreign  bool // the request is in another language than English
 }
 
-// Exchange is an earlier request with its answer.
-type Exchange struct{ Question, Answer string }
-
-// Result is the result of a call.
-type Result struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
-}
-
-// Call asks for a tool.
-type Call struct {
-	Tool  string
-	Input map[string]any
-}
-
-// Reply has calls, or the answer.
-type Reply struct {
-	Say   string
-	Calls []Call
-}
+// What a turn is told of a session, and its reply.
+type (
+	Exchange = dialog.Exchange
+	Result   = dialog.Result
+	Call     = dialog.Call
+	Reply    = dialog.Reply
+)
 
 const (
 	maxRequest = 8 << 10
@@ -86,7 +72,7 @@ func Answer(t Turn) Reply {
 		u.Earlier[i].Question, _ = onPage(x.Question)
 	}
 	if t.Foreign {
-		return Reply{Say: "I understand English only, since I am a script and not a language model. Ask me in English, please."}
+		return Reply{Say: dialog.EnglishOnly}
 	}
 	var said []string
 	for _, question := range append([]string{t.Question}, t.Added...) {
@@ -102,7 +88,7 @@ func Answer(t Turn) Reply {
 			return u.calling()
 		}
 		said = append(said, say)
-		u.Earlier = append(u.Earlier, Exchange{u.Question, say}) // what is said next may follow it
+		u.Earlier = append(u.Earlier, Exchange{Question: u.Question, Answer: say}) // what is said next may follow it
 	}
 	return Reply{Say: strings.Join(said, "\n\n")}
 }
@@ -186,7 +172,7 @@ func (u *turn) learned(names ...string) bool {
 			return false
 		}
 		left = append(left, name)
-		calls = append(calls, Call{"Skill", map[string]any{"skill": name}})
+		calls = append(calls, Call{Tool: "Skill", Input: map[string]any{"skill": name}})
 	}
 	results, ok := u.do(calls...)
 	if !ok {
@@ -207,7 +193,7 @@ func get(path string, query map[string]any) Call {
 	if len(query) > 0 {
 		in["query"] = query
 	}
-	return Call{"api_request", in}
+	return Call{Tool: "api_request", Input: in}
 }
 
 // fetch reads from the API. ok is false while the answers are missing, or if there is none.

@@ -22,7 +22,7 @@ func (u *turn) absences(since string) (out []absence, ok bool, calls []Call) {
 	if len(calls) > 0 || len(people) == 0 {
 		return nil, false, calls
 	}
-	c := Call{logbook, map[string]any{"entities": idsOf(people), "start": since, "limit": 200}}
+	c := Call{Tool: logbook, Input: map[string]any{"entities": idsOf(people), "start": since, "limit": 200}}
 	r, got := u.got(c)
 	if !got {
 		return nil, false, []Call{c}

@@ -85,9 +85,9 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 	}
 	span := u.span(q.when, "-36h")
 	var ds []diagnosed
-	log := Call{failures, map[string]any{"since": span}}
+	log := Call{Tool: failures, Input: map[string]any{"since": span}}
 	for _, e := range es {
-		c := Call{diagnose, map[string]any{"entity": e.id, "start": span}}
+		c := Call{Tool: diagnose, Input: map[string]any{"entity": e.id, "start": span}}
 		r, ok := u.got(c)
 		if !ok {
 			calls = append(calls, c)
@@ -115,7 +115,7 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 		}
 	}
 	if d.lost && len(d.errors) == 0 { // what is silent for long left its errors long ago
-		c := Call{failures, map[string]any{"entity": d.about.id, "since": "-720h"}}
+		c := Call{Tool: failures, Input: map[string]any{"entity": d.about.id, "since": "-720h"}}
 		r, ok := u.got(c)
 		if !ok {
 			return []Call{c}
@@ -160,7 +160,7 @@ func (u *turn) seen(d diagnosed, span string) *Call {
 	if len(ids) == 0 {
 		return nil
 	}
-	c := Call{history, map[string]any{"entities": append(ids, d.about.id), "start": span}}
+	c := Call{Tool: history, Input: map[string]any{"entities": append(ids, d.about.id), "start": span}}
 	if _, ok := u.got(c); ok {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (u *turn) which(q *ask, es, all []entity) Call {
 	for _, e := range es[:min(len(es), maxOptions)] {
 		options = append(options, map[string]any{"label": labelOf(e, all), "description": cut(e.told(), 395) + " now"})
 	}
-	return Call{askUser, map[string]any{"questions": []any{map[string]any{"question": ask, "header": "Which one", "multiSelect": true, "options": options}}}}
+	return Call{Tool: askUser, Input: map[string]any{"questions": []any{map[string]any{"question": ask, "header": "Which one", "multiSelect": true, "options": options}}}}
 }
 
 // labelOf is the name of e as an option of a question. The room is added to tell

@@ -237,7 +237,7 @@ func (u *turn) overTime(q *ask, a *answered) []Call {
 		if s.tool == "" || s.tool == "now" {
 			continue
 		}
-		c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "plot": false}}
+		c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "plot": false}}
 		if r, ok := u.got(c); ok {
 			past[s.tool] = pastOf(r.Output)
 		} else {
@@ -299,8 +299,8 @@ func (u *turn) howLong(q *ask, a *answered) []Call {
 		if s.tool == "" || s.tool == "now" {
 			s = span{tool: "today", said: "today"}
 		}
-		book := Call{logbook, map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "limit": 200}}
-		seen := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(s, "today")}}
+		book := Call{Tool: logbook, Input: map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "limit": 200}}
+		seen := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": u.span(s, "today")}}
 		rows, ok := u.got(book)
 		states, ok2 := u.got(seen)
 		if !ok || !ok2 {

@@ -30,7 +30,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 		return u.days(q, es[0], a)
 	}
 	span := u.span(q.when, "today")
-	c := Call{history, map[string]any{"entities": idsOf(es), "start": span}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": span}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -63,7 +63,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	if told {
 		return nil
 	}
-	far := Call{history, map[string]any{"entities": idsOf(es), "start": "-720h", "plot": false}}
+	far := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": "-720h", "plot": false}}
 	r, ok = u.got(far)
 	if !ok {
 		return []Call{far}
@@ -92,7 +92,7 @@ func (u *turn) days(q *ask, e entity, a *answered) []Call {
 		if i > 0 && s.tool == asked.tool {
 			continue
 		}
-		c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(s, "today"), "plot": false}}
+		c := Call{Tool: history, Input: map[string]any{"entities": []any{e.id}, "start": u.span(s, "today"), "plot": false}}
 		r, ok := u.got(c)
 		if !ok {
 			calls = append(calls, c)
@@ -119,7 +119,7 @@ func (u *turn) days(q *ask, e entity, a *answered) []Call {
 
 // compared says whether one period used more than another.
 func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) []Call {
-	c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(q.compare.first, "today")}}
+	c := Call{Tool: history, Input: map[string]any{"entities": []any{e.id}, "start": u.span(q.compare.first, "today")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -159,7 +159,7 @@ func (u *turn) byPower(q *ask, a *answered) []Call {
 		}
 		return u.nothing(&own, a)
 	}
-	c := Call{history, map[string]any{"entities": idsOf(es[:min(len(es), 4)]), "start": u.span(q.when, "today")}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es[:min(len(es), 4)]), "start": u.span(q.when, "today")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -210,7 +210,7 @@ func (u *turn) counted(q *ask) (*series, []Call) {
 	if len(calls) > 0 || len(meters) != 1 {
 		return nil, calls
 	}
-	c := Call{history, map[string]any{"entities": idsOf(meters), "start": u.span(q.when, "today"), "plot": false}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(meters), "start": u.span(q.when, "today"), "plot": false}}
 	r, ok := u.got(c)
 	if !ok {
 		return nil, []Call{c}

@@ -24,7 +24,7 @@ func (u *turn) errors(q *ask, a *answered) []Call {
 			in["entity"] = es[0].id
 		}
 	}
-	c := Call{failures, in}
+	c := Call{Tool: failures, Input: in}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}

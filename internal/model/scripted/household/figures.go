@@ -52,7 +52,7 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 	if t, ok := u.instant(q); ok {
 		return u.valueAt(q, es, t, a)
 	}
-	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "today")}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": u.span(q.when, "today")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -165,7 +165,7 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 // valueAt says what numbers were at a moment, from the last reading before it.
 func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
 	const layout = "2006-01-02 15:04"
-	c := Call{history, map[string]any{"entities": idsOf(es), "start": t.Format(layout), "end": t.Add(time.Minute).Format(layout), "plot": false}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": t.Format(layout), "end": t.Add(time.Minute).Format(layout), "plot": false}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}

@@ -43,7 +43,7 @@ func (u *turn) happened(q *ask, a *answered) []Call {
 		for k, v := range in {
 			p[k] = v
 		}
-		c := Call{logbook, p}
+		c := Call{Tool: logbook, Input: p}
 		r, ok := u.got(c)
 		if !ok {
 			calls = append(calls, c)

@@ -215,11 +215,11 @@ func (u *turn) searches() []Call {
 	const most = 6
 	for i, q := range queries {
 		if (q != "" || i == len(queries)-1 && calls == nil) && !slices.Contains(queries[:i], q) && len(calls) < most {
-			calls = append(calls, Call{search, map[string]any{"query": q, "limit": 40}})
+			calls = append(calls, Call{Tool: search, Input: map[string]any{"query": q, "limit": 40}})
 		}
 	}
 	if calls == nil { // the question names nothing
-		calls = append(calls, Call{search, map[string]any{"query": "", "limit": 40}})
+		calls = append(calls, Call{Tool: search, Input: map[string]any{"query": "", "limit": 40}})
 	}
 	return calls
 }

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -37,28 +38,13 @@ type Turn struct {
 	Off      string     // why nothing may be changed, if the prompt says so
 }
 
-// Exchange is an earlier question with its answer.
-type Exchange struct{ Question, Answer string }
-
-// Result is the result of a call.
-type Result struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
-}
-
-// Call asks for a tool.
-type Call struct {
-	Tool  string
-	Input map[string]any
-}
-
-// Reply has calls, or the answer.
-type Reply struct {
-	Say   string
-	Calls []Call
-}
+// What a turn is told of a session, and its reply.
+type (
+	Exchange = dialog.Exchange
+	Result   = dialog.Result
+	Call     = dialog.Call
+	Reply    = dialog.Reply
+)
 
 // Evidence begins the quotation with the evidence of an answer.
 const Evidence = "**Evidence**"

@@ -72,7 +72,7 @@ func (u *turn) unrecorded(es []entity, said string, a *answered) []Call {
 
 // begins returns when the record of a thing begins, if that is less than a month ago.
 func (u *turn) begins(e entity) (time.Time, []Call) {
-	c := Call{history, map[string]any{"entities": idsOf([]entity{e}), "start": "-720h", "plot": false}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf([]entity{e}), "start": "-720h", "plot": false}}
 	r, ok := u.got(c)
 	if !ok {
 		return time.Time{}, []Call{c}

@@ -50,8 +50,8 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		since = "-168h"
 		then = map[string]any{"start": since}
 	}
-	book := Call{logbook, with(then, map[string]any{"entities": idsOf(es), "limit": 200})}
-	seen := Call{history, with(then, map[string]any{"entities": idsOf(es)})}
+	book := Call{Tool: logbook, Input: with(then, map[string]any{"entities": idsOf(es), "limit": 200})}
+	seen := Call{Tool: history, Input: with(then, map[string]any{"entities": idsOf(es)})}
 	rows, ok := u.got(book)
 	states, ok2 := u.got(seen)
 	if !ok || !ok2 {
@@ -197,7 +197,7 @@ var habit = pattern.New(`\b(?:usually|normally|typically)\b|^(?:and |so )?(?:whe
 
 // picked says what was selected in a list at a time.
 func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
-	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-168h")}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-168h")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}

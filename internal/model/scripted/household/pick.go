@@ -21,7 +21,7 @@ func listOf(k *kind) Call {
 	if k.domain == "climate" {
 		in["attributes"] = true
 	}
-	return Call{query, in}
+	return Call{Tool: query, Input: in}
 }
 
 // list returns the entities of a kind, or the call that has to be made first.
@@ -36,7 +36,7 @@ func (u *turn) list(k *kind) ([]entity, []Call) {
 
 // live returns the present states of some entities, or the call for them.
 func (u *turn) live(es []entity) ([]entity, []Call) {
-	c := Call{query, map[string]any{"entities": idsOf(es)}}
+	c := Call{Tool: query, Input: map[string]any{"entities": idsOf(es)}}
 	r, ok := u.got(c)
 	if !ok {
 		return nil, []Call{c}

@@ -15,7 +15,7 @@ func ranThen(q *ask, flat string) bool {
 
 // runs returns when routines ran in the period of the question, by id. One logbook has them all.
 func (u *turn) runs(q *ask, es []entity) (map[string][]time.Time, []Call) {
-	c := Call{logbook, map[string]any{"entities": idsOf(es[:min(len(es), 50)]), "start": u.span(q.when, "-72h"), "limit": 200}}
+	c := Call{Tool: logbook, Input: map[string]any{"entities": idsOf(es[:min(len(es), 50)]), "start": u.span(q.when, "-72h"), "limit": 200}}
 	r, ok := u.got(c)
 	if !ok {
 		return nil, []Call{c}
@@ -66,7 +66,7 @@ func (u *turn) ranAtAll(q *ask, flat string, all []entity, a *answered) []Call {
 
 // brokeOff returns the last error that the log has of a routine itself: its name begins the message.
 func (u *turn) brokeOff(e entity) (*fault, []Call) {
-	c := Call{failures, map[string]any{"query": e.name}}
+	c := Call{Tool: failures, Input: map[string]any{"query": e.name}}
 	r, ok := u.got(c)
 	if !ok {
 		return nil, []Call{c}
@@ -91,7 +91,7 @@ func (u *turn) failedSaid(e entity, f *fault) string {
 
 // failedFor says which routine failed to act on a thing, by the log; or "".
 func (u *turn) failedFor(e entity, since string) (string, []Call) {
-	c := Call{failures, map[string]any{"entity": e.id, "since": since}}
+	c := Call{Tool: failures, Input: map[string]any{"entity": e.id, "since": since}}
 	r, ok := u.got(c)
 	if !ok {
 		return "", []Call{c}

@@ -223,7 +223,7 @@ func (u *turn) room(q *ask, a *answered) []Call {
 	var calls []Call
 	var all []entity
 	for _, area := range q.areas {
-		c := Call{query, map[string]any{"area": area, "limit": 60, "attributes": false}}
+		c := Call{Tool: query, Input: map[string]any{"area": area, "limit": 60, "attributes": false}}
 		r, ok := u.got(c)
 		if !ok {
 			calls = append(calls, c)

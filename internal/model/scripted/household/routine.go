@@ -91,7 +91,7 @@ var routineDomains = []string{"automation", "script", "scene"}
 // routines returns all automations, scripts and scenes of these domains, or the calls for them.
 func (u *turn) routines(domains ...string) (all []entity, calls []Call) {
 	for _, domain := range domains {
-		c := Call{query, map[string]any{"domain": domain, "limit": 100}}
+		c := Call{Tool: query, Input: map[string]any{"domain": domain, "limit": 100}}
 		if r, ok := u.got(c); ok {
 			all = append(all, entities(r.Output, u.know.areas)...)
 		} else {
@@ -255,7 +255,7 @@ func (u *turn) routinesIn(q *ask, flat string, all []entity, a *answered) []Call
 
 // usesOf is the call that tells what a routine uses.
 func usesOf(e entity) Call {
-	return Call{diagnose, map[string]any{"entity": e.id, "start": "-72h"}}
+	return Call{Tool: diagnose, Input: map[string]any{"entity": e.id, "start": "-72h"}}
 }
 
 // usedIDs returns what a routine uses, by its diagnosis.
@@ -442,7 +442,7 @@ func (u *turn) users(q *ask, a *answered) (calls []Call, ok bool) {
 // automations A and B", and how many of the automations are on. Or it returns the calls for them.
 func (u *turn) usersOf(e entity) (by []string, active int, calls []Call) {
 	all, calls := u.routines(routineDomains...)
-	c := Call{diagnose, map[string]any{"entity": e.id}}
+	c := Call{Tool: diagnose, Input: map[string]any{"entity": e.id}}
 	r, ok := u.got(c)
 	if !ok {
 		calls = append(calls, c)

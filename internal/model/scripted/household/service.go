@@ -205,7 +205,7 @@ func (d deed) calls(es []entity) []Call {
 		if data := d.data(of[0].domain(), of[0]); data != nil {
 			in["data"] = data
 		}
-		out = append(out, Call{act, in})
+		out = append(out, Call{Tool: act, Input: in})
 	}
 	return out
 }

@@ -9,7 +9,7 @@ import (
 
 // unavailable says what is unavailable.
 func (u *turn) unavailable(q *ask, a *answered) []Call {
-	c := Call{query, map[string]any{"state": "unavailable", "limit": 100, "attributes": false}}
+	c := Call{Tool: query, Input: map[string]any{"state": "unavailable", "limit": 100, "attributes": false}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -20,7 +20,7 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 	}
 	var faults []fault
 	if len(q.areas) == 0 && q.aspect != "since" && q.aspect != "where" && (q.aspect == "faults" || defects.MatchString(strings.Join(q.ws, " "))) {
-		log := Call{failures, map[string]any{"since": "-36h"}}
+		log := Call{Tool: failures, Input: map[string]any{"since": "-36h"}}
 		r, ok := u.got(log)
 		if !ok {
 			return []Call{log}
@@ -94,7 +94,7 @@ func inAreas(q *ask) string {
 
 // lostSince says since when things are unavailable, as far as the history goes.
 func (u *turn) lostSince(es []entity, a *answered) []Call {
-	c := Call{history, map[string]any{"entities": idsOf(es[:min(len(es), 8)]), "start": "-720h", "plot": false}}
+	c := Call{Tool: history, Input: map[string]any{"entities": idsOf(es[:min(len(es), 8)]), "start": "-720h", "plot": false}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}

@@ -31,7 +31,7 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 		in["start"], in["end"], slack = t.Add(-aroundTime).Format(layout), t.Add(aroundTime).Format(layout), aroundTime
 	}
 	all, calls := u.routines("automation", "script")
-	book := Call{logbook, with(in, map[string]any{"entities": idsOf(es)})}
+	book := Call{Tool: logbook, Input: with(in, map[string]any{"entities": idsOf(es)})}
 	rows, ok := u.got(book)
 	if !ok {
 		calls = append(calls, book)
@@ -120,7 +120,7 @@ func (u *turn) whyNot(q *ask, e entity, a *answered) []Call {
 // ranThere returns the routines that ran close to the changes and use what changed, or the calls
 // for them.
 func (u *turn) ranThere(in map[string]any, all []entity, hits []change, es []entity, slack time.Duration) (said []string, calls []Call) {
-	book := Call{logbook, with(in, map[string]any{"entities": idsOf(all[:min(len(all), 50)])})}
+	book := Call{Tool: logbook, Input: with(in, map[string]any{"entities": idsOf(all[:min(len(all), 50)])})}
 	r, ok := u.got(book)
 	if !ok {
 		return nil, []Call{book}

@@ -160,7 +160,7 @@ func (u *turn) oncall(q string) (string, bool, bool) {
 	}
 	var calls []Call
 	for _, e := range entities(r.Output) {
-		calls = append(calls, Call{"lake_read", map[string]any{"path": e.path}})
+		calls = append(calls, Call{Tool: "lake_read", Input: map[string]any{"path": e.path}})
 	}
 	read, ok := u.do(calls...)
 	if !ok {
@@ -236,7 +236,7 @@ func (u *turn) allOf(kind string) (pages []entity, ok bool) {
 	}
 	var calls []Call
 	for _, e := range entities(r.Output) {
-		calls = append(calls, Call{"lake_read", map[string]any{"path": e.path}})
+		calls = append(calls, Call{Tool: "lake_read", Input: map[string]any{"path": e.path}})
 	}
 	read, ok := u.do(calls...)
 	if !ok {

@@ -223,11 +223,11 @@ func (u *turn) question(q string) (string, bool) {
 	}
 	var calls []Call
 	if len(words) > 0 {
-		calls = append(calls, Call{"lake_search", map[string]any{"query": strings.Join(words[:min(len(words), 8)], " "), "limit": 8}})
+		calls = append(calls, Call{Tool: "lake_search", Input: map[string]any{"query": strings.Join(words[:min(len(words), 8)], " "), "limit": 8}})
 	}
 	if len(words) > 1 { // a page may have other words for some of them
 		for _, w := range words[:min(len(words), 5)] {
-			calls = append(calls, Call{"lake_search", map[string]any{"query": stem(w), "limit": 4}})
+			calls = append(calls, Call{Tool: "lake_search", Input: map[string]any{"query": stem(w), "limit": 4}})
 		}
 	}
 	hits, ok := u.do(calls...)
@@ -247,7 +247,7 @@ func (u *turn) question(q string) (string, bool) {
 	}
 	calls = nil
 	for _, p := range paths {
-		calls = append(calls, Call{"lake_read", map[string]any{"path": p}})
+		calls = append(calls, Call{Tool: "lake_read", Input: map[string]any{"path": p}})
 	}
 	read, ok := u.do(calls...)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -27,33 +28,18 @@ type Turn struct {
 	Foreign  bool // the request is in another language than English
 }
 
-// Exchange is an earlier request with its answer.
-type Exchange struct{ Question, Answer string }
+// What a turn is told of a session, and its reply.
+type (
+	Exchange = dialog.Exchange
+	Result   = dialog.Result
+	Call     = dialog.Call
+	Reply    = dialog.Reply
+)
 
 // Page is an entity that the prompt shows, or a file that its user attached to a message.
 type Page struct {
 	Path, Title, Text string
 	File              bool // it is no entity, and only this text of it is there
-}
-
-// Result is the result of a call.
-type Result struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
-}
-
-// Call asks for a tool.
-type Call struct {
-	Tool  string
-	Input map[string]any
-}
-
-// Reply has calls, or the answer.
-type Reply struct {
-	Say   string
-	Calls []Call
 }
 
 // turn is a Turn in progress.
@@ -79,7 +65,7 @@ func Answer(t Turn) Reply {
 	case len(t.Question) > maxRequest:
 		return Reply{Say: "That is too long for me: I am a script, and read requests of up to 16 KB."}
 	case t.Foreign:
-		return Reply{Say: "I understand English only, since I am a script and not a language model. Ask me in English, please."}
+		return Reply{Say: dialog.EnglishOnly}
 	}
 	if r, ok := u.planned(); ok {
 		return r
@@ -125,7 +111,7 @@ func (u *turn) do(calls ...Call) (found []Result, ok bool) {
 }
 
 func (u *turn) one(tool string, input map[string]any) (Result, bool) {
-	list, ok := u.do(Call{tool, input})
+	list, ok := u.do(Call{Tool: tool, Input: input})
 	if !ok {
 		return Result{}, false
 	}

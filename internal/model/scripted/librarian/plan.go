@@ -16,7 +16,7 @@ func (u *turn) planned() (Reply, bool) {
 	u.Results = slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool {
 		is := r.Failed && r.Tool != exitPlan && strings.Contains(r.Output, "plan mode")
 		if is {
-			refused = append(refused, Call{r.Tool, r.Input})
+			refused = append(refused, Call{Tool: r.Tool, Input: r.Input})
 		}
 		return is
 	})
@@ -49,5 +49,5 @@ func (u *turn) plan() (Reply, bool) {
 			}
 		}
 	}
-	return Reply{Say: "This is a change, and the session is in plan mode.", Calls: []Call{{exitPlan, map[string]any{"plan": b.String()}}}}, true
+	return Reply{Say: "This is a change, and the session is in plan mode.", Calls: []Call{{Tool: exitPlan, Input: map[string]any{"plan": b.String()}}}}, true
 }

@@ -40,7 +40,7 @@ func (h hunk) call(file string) Call {
 	if h.all {
 		in["replace_all"] = true
 	}
-	return Call{"Edit", in}
+	return Call{Tool: "Edit", Input: in}
 }
 
 // undone is the hunk that takes h back.
@@ -222,7 +222,7 @@ func (u *turn) replace(m []string) (string, bool) {
 		return "", true
 	}
 	u.note = fmt.Sprintf("I look where %q is.", from)
-	search := Call{"Grep", map[string]any{"pattern": escaped(from), "output_mode": "content", "glob": "*.md", "head_limit": 2000}}
+	search := Call{Tool: "Grep", Input: map[string]any{"pattern": escaped(from), "output_mode": "content", "glob": "*.md", "head_limit": 2000}}
 	where := "your notes"
 	if in != "" && !everywhere.MatchString(in) {
 		file, ask, ok := u.oneNote(in, noteFile)
@@ -259,14 +259,14 @@ func (u *turn) replace(m []string) (string, bool) {
 	files = files[:min(len(files), maxTouched)]
 	var reads []Call
 	for _, f := range files {
-		reads = append(reads, Call{"Read", map[string]any{"file_path": f, "limit": 1}})
+		reads = append(reads, Call{Tool: "Read", Input: map[string]any{"file_path": f, "limit": 1}})
 	}
 	if _, ok := u.do(reads...); !ok {
 		return "", false
 	}
 	var edits []Call
 	for _, f := range files {
-		edits = append(edits, Call{"Edit", map[string]any{"file_path": f, "old_string": from, "new_string": to, "replace_all": true}})
+		edits = append(edits, Call{Tool: "Edit", Input: map[string]any{"file_path": f, "old_string": from, "new_string": to, "replace_all": true}})
 	}
 	made, ok := u.do(edits...)
 	if !ok {
@@ -293,7 +293,7 @@ var everywhere = pattern.New(`(?i)^(?:all|every|each|my notes|all my notes|all o
 func (u *turn) heading(m []string) (string, bool) {
 	from, to, in := m[1], m[2], m[3]
 	u.note = "I look for the heading."
-	search := Call{"Grep", map[string]any{"pattern": `^#{1,6}\s+` + escaped(from) + `\s*#*\s*$`, "output_mode": "content", "-i": true, "glob": "*.md"}}
+	search := Call{Tool: "Grep", Input: map[string]any{"pattern": `^#{1,6}\s+` + escaped(from) + `\s*#*\s*$`, "output_mode": "content", "-i": true, "glob": "*.md"}}
 	if in != "" {
 		file, ask, ok := u.oneNote(in, noteFile)
 		if !ok || ask != "" {

@@ -19,7 +19,7 @@ type names struct {
 }
 
 func glob(pattern string) Call {
-	return Call{"Glob", map[string]any{"pattern": pattern}}
+	return Call{Tool: "Glob", Input: map[string]any{"pattern": pattern}}
 }
 
 var globMore = pattern.New(`(?m)^\((\d+) more; .*\)$`)
@@ -280,7 +280,7 @@ var (
 	cutLine  = pattern.New(`\(\d+ more bytes in this line\)$`)
 )
 
-func reading(file string) Call { return Call{"Read", map[string]any{"file_path": file}} }
+func reading(file string) Call { return Call{Tool: "Read", Input: map[string]any{"file_path": file}} }
 
 // read reads files. A second time they are read again, since they may have changed.
 func (u *turn) read(files ...string) (list []text, ok bool) {

@@ -41,7 +41,7 @@ func (u *turn) post(m []string) (string, bool) {
 		return "", true
 	}
 	u.note = "I post it."
-	return u.publish(Call{"linkedin_post", map[string]any{"text": text}}, text)
+	return u.publish(Call{Tool: "linkedin_post", Input: map[string]any{"text": text}}, text)
 }
 
 // postLast publishes what was answered before.
@@ -59,7 +59,7 @@ func (u *turn) postLast(m []string) (string, bool) {
 		return "There is no text yet that I could post. Say: post to LinkedIn: …", true
 	}
 	u.note = "I post it."
-	return u.publish(Call{"linkedin_post", map[string]any{"text": text}}, text)
+	return u.publish(Call{Tool: "linkedin_post", Input: map[string]any{"text": text}}, text)
 }
 
 // quotedIn is what an answer quotes.
@@ -108,7 +108,7 @@ func (u *turn) postNote(m []string) (string, bool) {
 	if text == "" {
 		return fmt.Sprintf("`%s` has no text.", file), true
 	}
-	return u.publish(Call{"linkedin_post", map[string]any{"text": text}}, text)
+	return u.publish(Call{Tool: "linkedin_post", Input: map[string]any{"text": text}}, text)
 }
 
 // thePost is the post that somebody means: one whose URN is said, the last one of the conversation,
@@ -137,7 +137,7 @@ func (u *turn) thePost(said string) (urn string, ok bool) {
 type posted struct{ day, urn, text string }
 
 func (u *turn) activity() (list []posted, ok bool) {
-	r, ok := u.one(Call{"Grep", map[string]any{"pattern": `,post,urn:`, "path": "linkedin/posts.csv", "output_mode": "content"}})
+	r, ok := u.one(Call{Tool: "Grep", Input: map[string]any{"pattern": `,post,urn:`, "path": "linkedin/posts.csv", "output_mode": "content"}})
 	if !ok {
 		return nil, false
 	}
@@ -185,7 +185,7 @@ type remark struct {
 
 // remarks reads the comments on a post.
 func (u *turn) remarks(post string) (list []remark, wrong string, ok bool) {
-	r, ok := u.one(Call{"linkedin_read_comments", map[string]any{"post_urn": post}})
+	r, ok := u.one(Call{Tool: "linkedin_read_comments", Input: map[string]any{"post_urn": post}})
 	switch {
 	case !ok:
 		return nil, "", false
@@ -280,7 +280,7 @@ func (u *turn) reply(m []string) (string, bool) {
 		return fmt.Sprintf("I found no such comment on %s. Say: reply to the first one: …", post), true
 	}
 	c := list[at]
-	say, ok := u.publish(Call{"linkedin_reply_comment", map[string]any{"post_urn": post, "comment_urn": c.URN, "text": text}}, text)
+	say, ok := u.publish(Call{Tool: "linkedin_reply_comment", Input: map[string]any{"post_urn": post, "comment_urn": c.URN, "text": text}}, text)
 	if ok && strings.HasPrefix(say, "Reply posted") {
 		say += fmt.Sprintf("\n\nto **%s**: %s", c.who(), c.Text)
 	}
@@ -301,5 +301,5 @@ func (u *turn) comment(m []string) (string, bool) {
 		return "I know of no post of yours. Name it by its URN, such as urn:li:share:123.", true
 	}
 	u.note = "I comment on it."
-	return u.publish(Call{"linkedin_post_comment", map[string]any{"post_urn": post, "text": text}}, text)
+	return u.publish(Call{Tool: "linkedin_post_comment", Input: map[string]any{"post_urn": post, "text": text}}, text)
 }

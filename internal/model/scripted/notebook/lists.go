@@ -294,7 +294,7 @@ func (u *turn) ticking(what, said string, done bool) (string, bool) {
 			break
 		}
 		if file == "" {
-			r, ok := u.one(Call{"Grep", map[string]any{"pattern": `^\s*[-*+] \[.\] .*` + escaped(stem(wordsOf(what)[0])), "output_mode": "content", "-i": true, "glob": "*.md"}})
+			r, ok := u.one(Call{Tool: "Grep", Input: map[string]any{"pattern": `^\s*[-*+] \[.\] .*` + escaped(stem(wordsOf(what)[0])), "output_mode": "content", "-i": true, "glob": "*.md"}})
 			if !ok {
 				return "", false
 			}

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/model/scripted/dialog"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
@@ -33,28 +34,13 @@ type Turn struct {
 	Foreign  bool // the request is in another language than English
 }
 
-// Exchange is an earlier request with its answer.
-type Exchange struct{ Question, Answer string }
-
-// Result is the result of a call.
-type Result struct {
-	Tool   string
-	Input  map[string]any
-	Output string
-	Failed bool
-}
-
-// Call asks for a tool.
-type Call struct {
-	Tool  string
-	Input map[string]any
-}
-
-// Reply has calls, or the answer.
-type Reply struct {
-	Say   string
-	Calls []Call
-}
+// What a turn is told of a session, and its reply.
+type (
+	Exchange = dialog.Exchange
+	Result   = dialog.Result
+	Call     = dialog.Call
+	Reply    = dialog.Reply
+)
 
 // turn is a Turn in progress.
 type turn struct {
@@ -84,7 +70,7 @@ func Answer(t Turn) Reply {
 		return Reply{Say: "That is too long for me: I am a script, and read requests of up to 16 KB."}
 	}
 	if t.Foreign {
-		return Reply{Say: "I understand English only, since I am a script and not a language model. Ask me in English, please."}
+		return Reply{Say: dialog.EnglishOnly}
 	}
 	var said []string
 	for _, r := range requests(t.Question) {

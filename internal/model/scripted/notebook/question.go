@@ -118,7 +118,7 @@ func (u *turn) relevant(words, context []string) (files []string, ok bool) {
 		for _, v := range variants(w) {
 			alt = append(alt, `\b`+escaped(v))
 		}
-		calls = append(calls, Call{"Grep", map[string]any{"pattern": strings.Join(alt, "|"), "-i": true, "glob": "*.{md,csv}", "output_mode": "count", "head_limit": 400}})
+		calls = append(calls, Call{Tool: "Grep", Input: map[string]any{"pattern": strings.Join(alt, "|"), "-i": true, "glob": "*.{md,csv}", "output_mode": "count", "head_limit": 400}})
 	}
 	calls = append(calls, glob("**/*"))
 	found, ok := u.do(calls...)

@@ -34,7 +34,7 @@ func hitsOf(r Result) (list []hit) {
 
 // grepping searches for a pattern in all notes.
 func grepping(pattern string) Call {
-	return Call{"Grep", map[string]any{"pattern": pattern, "output_mode": "content", "-i": true, "glob": "*.{md,csv}", "head_limit": 400}}
+	return Call{Tool: "Grep", Input: map[string]any{"pattern": pattern, "output_mode": "content", "-i": true, "glob": "*.{md,csv}", "head_limit": 400}}
 }
 
 // wording is a pattern for a text: its words with anything but a letter between them.

@@ -19,7 +19,7 @@ func (u *turn) tasks(m []string) (string, bool) {
 	}
 	u.note = "I look for open tasks."
 	if about == "" {
-		r, ok := u.one(Call{"Grep", map[string]any{"pattern": `^\s*[-*+] \[ \] `, "output_mode": "content", "glob": "*.md", "head_limit": 400}})
+		r, ok := u.one(Call{Tool: "Grep", Input: map[string]any{"pattern": `^\s*[-*+] \[ \] `, "output_mode": "content", "glob": "*.md", "head_limit": 400}})
 		if !ok {
 			return "", false
 		}

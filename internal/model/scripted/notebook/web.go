@@ -36,7 +36,7 @@ func (u *turn) web(m []string) (string, bool) {
 		return "", true
 	}
 	u.note = "I search the web."
-	r, ok := u.one(Call{"WebSearch", map[string]any{"query": query}})
+	r, ok := u.one(Call{Tool: "WebSearch", Input: map[string]any{"query": query}})
 	switch {
 	case !ok:
 		return "", false
@@ -79,7 +79,7 @@ func (u *turn) pageAt(url, query string) (string, bool) {
 	if u.note == "" {
 		u.note = "I read the page."
 	}
-	r, ok := u.one(Call{"WebFetch", map[string]any{"url": url}})
+	r, ok := u.one(Call{Tool: "WebFetch", Input: map[string]any{"url": url}})
 	switch {
 	case !ok:
 		return "", false

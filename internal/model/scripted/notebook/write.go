@@ -10,7 +10,7 @@ import (
 
 // write makes a file, if there is none of that name.
 func (u *turn) write(file, body, more string) (string, bool) {
-	r, ok := u.one(Call{"Write", map[string]any{"file_path": file, "content": body}})
+	r, ok := u.one(Call{Tool: "Write", Input: map[string]any{"file_path": file, "content": body}})
 	switch {
 	case !ok:
 		return "", false
