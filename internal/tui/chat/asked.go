@@ -25,7 +25,7 @@ func (a *asking) draw(m *model, w, h int) (lines []string, x, y int) {
 		lines = append(lines, "  "+d.bold.of(line))
 	}
 	choose, cx, cy := a.choices(d, w-2)
-	foot := a.keys(d)
+	foot := a.keys(m, d)
 	about := a.about(d, w-2)
 	room := max(h-len(lines)-len(choose)-2, 2)
 	a.over = max(len(about)-room, 0)
@@ -50,12 +50,16 @@ func (a *asking) draw(m *model, w, h int) (lines []string, x, y int) {
 }
 
 // keys says which keys there are.
-func (a *asking) keys(d drawing) string {
+func (a *asking) keys(m *model, d drawing) string {
 	dot := " " + d.dot + " "
 	var parts []string
 	switch {
 	case a.busy:
 		return "sending…"
+	case !a.armed && strings.HasPrefix(m.ed.text, "/"):
+		return "ctrl+r goes back to this question"
+	case !a.armed && !m.ed.empty():
+		return "enter declines and sends your message" + dot + "ctrl+r goes back to this question"
 	case !a.armed:
 		return "your keys go to the message until you pause"
 	case a.typing == typesSecret:

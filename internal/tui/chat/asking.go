@@ -91,9 +91,10 @@ func newAsking(in parley.Interaction, more int, now time.Time) *asking {
 	return a
 }
 
-// arm gives the keyboard to the question once the person has stopped typing.
+// arm gives the keyboard to the question once the person has stopped typing. A message that is half
+// written keeps it, for as long as the person thinks: its Enter is not to allow anything.
 func (m *model) arm() {
-	if a := m.asking; a != nil && !a.armed && (m.ed.text == "" && m.now.Sub(m.pressed) > quiet || m.now.Sub(m.pressed) > 3*quiet) {
+	if a := m.asking; a != nil && !a.armed && m.ed.text == "" && m.now.Sub(m.pressed) > quiet {
 		a.armed = true
 	}
 }
@@ -139,16 +140,48 @@ func (a *asking) asksQuestions() bool {
 
 func (a *asking) many() bool { return a.asksQuestions() && a.in.Questions[a.question].MultiSelect }
 
-func (a *asking) paste(text string) {
-	if a.typing != typesNothing {
-		a.ed.paste(text)
+// has reports whether the question has the keyboard.
+func (a *asking) has() bool { return a.armed && !a.aside && !a.busy }
+
+// paste reports whether the question takes a pasted text.
+func (a *asking) paste(m *model, text string) bool {
+	if a.typing == typesNothing && !a.words(m) {
+		return false
 	}
+	a.ed.paste(text)
+	return true
+}
+
+// words goes to where an answer in words is typed, if there is such a place: the answer to a
+// question, the reason of a denial, a credential.
+func (a *asking) words(m *model) bool {
+	for _, t := range []typing{typesSecret, typesOther, typesReason} {
+		if i := slices.IndexFunc(a.rows, func(r askRow) bool { return r.typing == t }); i >= 0 {
+			a.at = i
+			a.pick(m, i)
+			return true
+		}
+	}
+	return false
+}
+
+// typed is a character that chooses nothing. A slash begins a command. Anything else is the first
+// of an answer in words, or of a message if the question takes none.
+func (a *asking) typed(m *model, k tea.KeyPressMsg, name string) tea.Cmd {
+	if name != "/" && a.words(m) {
+		return a.type1(m, k, name)
+	}
+	a.armed = false
+	return m.write(k, name)
 }
 
 // key does what a key means to the question.
 func (a *asking) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	if a.busy {
+		if k.Text != "" { // the question is as good as gone
+			return m.write(k, name)
+		}
 		return nil
 	}
 	if name == "ctrl+c" && a.ed.text == "" {
@@ -158,9 +191,9 @@ func (a *asking) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		return a.type1(m, k, name)
 	}
 	switch name {
-	case "up", "k", "ctrl+p":
+	case "up", "ctrl+p":
 		a.at = max(a.at-1, 0)
-	case "down", "j", "ctrl+n", "tab":
+	case "down", "ctrl+n", "tab":
 		a.at = min(a.at+1, len(a.rows)-1)
 	case "space":
 		if a.many() && a.rows[a.at].choice == parley.ChoiceAnswered {
@@ -182,6 +215,9 @@ func (a *asking) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 				return nil
 			}
 			return a.pick(m, i)
+		}
+		if k.Text != "" {
+			return a.typed(m, k, name)
 		}
 	}
 	return nil

@@ -201,6 +201,19 @@ func (p *Person) Types(text string) {
 	}
 }
 
+// Pastes pastes a text.
+func (p *Person) Pastes(text string) {
+	p.t.Helper()
+	p.Gets(tea.PasteMsg{Content: text})
+	p.Fits()
+}
+
+// Rests lets time pass without a key.
+func (p *Person) Rests() {
+	p.m.pressed = p.m.pressed.Add(-time.Minute)
+	p.Gets(tickMsg(time.Now()))
+}
+
 // Asked waits for a question that has the keyboard.
 func (p *Person) Asked(title string) {
 	p.t.Helper()

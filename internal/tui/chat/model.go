@@ -434,12 +434,11 @@ func (m *model) pasted(text string) tea.Cmd {
 	switch {
 	case m.panel != nil:
 		m.panel.paste(m, text)
-	case m.asking != nil && m.asking.armed:
-		m.asking.paste(text)
+	case m.asking != nil && m.asking.has() && m.asking.typing != typesNothing:
+		m.asking.paste(m, text)
+	case m.dropped(text):
+	case m.asking != nil && m.asking.has() && m.asking.paste(m, text):
 	default:
-		if m.dropped(text) {
-			return nil
-		}
 		m.ed.paste(text)
 		m.complete()
 		return m.readFiles()

@@ -209,9 +209,11 @@ func TestScreen_types_on(t *testing.T) {
 	if p.Looks().Armed || p.Looks().Sent || p.Looks().Written != "12" {
 		t.Fatalf("armed %v, busy %v, the message is %q", p.Looks().Armed, p.Looks().Sent, p.Looks().Written)
 	}
+	p.Presses("backspace", "backspace")
 	p.Sees("your keys go to the message until you pause")
 	p.Asked("pay") // a while after the last key
 	p.Presses("esc")
+	p.Types("12")
 	p.Sees("Waiting for your answer", "ctrl+r shows it")
 	p.Presses("enter") // says something else instead
 	p.Sees("Denied: 12", "told while it ran")
