@@ -15,6 +15,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -36,6 +37,8 @@ const version = "2023-06-01"
 
 // provider is our name for Anthropic, in names of models and on parts that it has sealed.
 const provider = "anthropic"
+
+const defaultBaseURL = "https://api.anthropic.com"
 
 // Options are the settings of a Client.
 type Options struct {
@@ -64,17 +67,12 @@ func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no key for Anthropic").WithHint("make one at https://platform.claude.com and put it into the settings")
 	}
-	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "the key for Anthropic has characters that cannot be part of a key").WithHint("check how it was copied into the settings")
+	said := transport.Provider{Name: "Anthropic", Key: o.Key}
+	u, err := said.Account(cmp.Or(o.BaseURL, defaultBaseURL), defaultBaseURL)
+	if err != nil {
+		return nil, err
 	}
-	if o.BaseURL == "" {
-		o.BaseURL = "https://api.anthropic.com"
-	}
-	u, err := url.Parse(o.BaseURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Anthropic is not the address of a server").WithHint("write it like https://api.anthropic.com")
-	}
-	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	o.BaseURL = u.String()
 	if o.HTTP == nil {
 		o.HTTP = transport.NewClient()
 	}
@@ -84,8 +82,7 @@ func New(o Options) (*Client, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Client{opt: o, said: transport.Provider{Name: "Anthropic", Key: o.Key}, learned: map[string]learned{}}
-	return c, nil
+	return &Client{opt: o, said: said, learned: map[string]learned{}}, nil
 }
 
 // Model returns the model called info.Name: "anthropic/" and the provider's own id.

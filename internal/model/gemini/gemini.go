@@ -18,6 +18,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -38,6 +39,8 @@ const provider = "gemini"
 
 // version is the API version. v1 lacks thinking and signatures.
 const version = "/v1beta"
+
+const defaultBaseURL = "https://generativelanguage.googleapis.com"
 
 // Options are the settings of a Client.
 type Options struct {
@@ -62,28 +65,23 @@ func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no key for Gemini").WithHint("make one at https://aistudio.google.com/apikey and put it into the settings")
 	}
-	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "the key for Gemini has characters that cannot be part of a key").WithHint("check how it was copied into the settings")
+	said := transport.Provider{Name: "Gemini", Key: o.Key}
+	u, err := said.Account(cmp.Or(o.BaseURL, defaultBaseURL), defaultBaseURL)
+	if err != nil {
+		return nil, err
 	}
-	if o.BaseURL == "" {
-		o.BaseURL = "https://generativelanguage.googleapis.com"
-	}
-	u, err := url.Parse(o.BaseURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Gemini is not the address of a server").WithHint("write it like https://generativelanguage.googleapis.com")
-	}
-	if strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/openai") {
+	if strings.HasSuffix(u.Path, "/openai") {
 		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Gemini is its OpenAI-compatible endpoint").
 			WithHint("remove /v1beta/openai, or set up a provider of kind openai with the dialect gemini")
 	}
-	o.BaseURL = strings.TrimSuffix(strings.TrimRight(o.BaseURL, "/"), version)
+	o.BaseURL = strings.TrimSuffix(u.String(), version)
 	if o.HTTP == nil {
 		o.HTTP = transport.NewClient()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Client{opt: o, said: transport.Provider{Name: "Gemini", Key: o.Key}, learned: map[string]thinking{}}, nil
+	return &Client{opt: o, said: said, learned: map[string]thinking{}}, nil
 }
 
 // Model returns the model called info.Name: "gemini/" and the provider's own id.

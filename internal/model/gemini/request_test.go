@@ -217,7 +217,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 		says string
 	}{
 		"no key":                  {gemini.Options{Key: " "}, "no key"},
-		"a key with a line in it": {gemini.Options{Key: "AIza\nx"}, "characters that cannot be part of a key"},
+		"a key with a line in it": {gemini.Options{Key: "AIza\nx"}, "a character that cannot be part of a key"},
 		"no URL":                  {gemini.Options{Key: key, BaseURL: "generativelanguage.googleapis.com"}, "base URL"},
 		"a URL with a key":        {gemini.Options{Key: key, BaseURL: "https://h/?key=" + key}, "base URL"},
 		"the other endpoint":      {gemini.Options{Key: key, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai/"}, "OpenAI-compatible"},

@@ -12,6 +12,7 @@
 package mistral
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -20,7 +21,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/model/transport"
@@ -74,21 +74,15 @@ func New(o Options) (*Client, error) {
 	if o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "Mistral needs a key").WithHint("set MISTRAL_API_KEY")
 	}
-	if strings.ContainsFunc(o.Key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "Mistral's key has a space or a character that cannot be part of a key").
-			WithHint("copy the key again, without surrounding text")
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = DefaultBaseURL
-	}
-	u, err := url.Parse(o.BaseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Mistral is not the address of a server").WithHint("write it like %s", DefaultBaseURL)
+	p := transport.Provider{Name: "Mistral", Key: o.Key}
+	u, err := p.Account(cmp.Or(o.BaseURL, DefaultBaseURL), DefaultBaseURL)
+	if err != nil {
+		return nil, err
 	}
 	c := &Client{
-		base: strings.TrimSuffix(strings.TrimRight(o.BaseURL, "/"), "/v1"),
+		base: strings.TrimSuffix(u.String(), "/v1"),
 		http: o.HTTP, log: o.Logger, now: o.Now, files: make(chan struct{}, 1),
-		p: transport.Provider{Name: "Mistral", Key: o.Key},
+		p: p,
 		head: http.Header{
 			"Authorization": {"Bearer " + o.Key},
 			"Content-Type":  {"application/json"},

@@ -24,7 +24,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -81,10 +80,10 @@ func New(o Options) (*Client, error) {
 		}
 		o.BaseURL = dialects[o.Dialect].base
 	}
-	u, err := url.Parse(strings.TrimRight(o.BaseURL, "/"))
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of the %s server is not an http address", named(o)).
-			WithHint("give the part before /chat/completions, such as http://localhost:11434/v1").WithField("base_url")
+	tr := transport.Provider{Name: named(o), Key: o.Key}
+	u, err := tr.Account(o.BaseURL, "http://localhost:11434/v1")
+	if err != nil {
+		return nil, err
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/chat/completions") // often copied along with it
 	if o.Dialect == "" {
@@ -98,10 +97,6 @@ func New(o Options) (*Client, error) {
 	if o.Key == "" && d.keyed {
 		return nil, parley.Errorf(parley.CodeUnauthenticated, "%s needs a key and has none", d.title).
 			WithHint("put the key into the settings").WithField("key")
-	}
-	if strings.ContainsAny(o.Key, "\r\n\x00 ") {
-		return nil, parley.Errorf(parley.CodeInvalid, "the key of %s has a space or a line break in it", d.title).
-			WithHint("copy it again, without surrounding text").WithField("key")
 	}
 	for k, v := range o.Extra {
 		if reserved[k] || !json.Valid(v) {
@@ -121,10 +116,8 @@ func New(o Options) (*Client, error) {
 	if o.Name == "" {
 		o.Name = "openai"
 	}
-	return &Client{
-		opt: o, base: u.String(), d: d, learned: map[string]quirks{}, windows: map[string]window{},
-		tr: transport.Provider{Name: d.title, Key: o.Key},
-	}, nil
+	tr.Name = d.title
+	return &Client{opt: o, base: u.String(), d: d, learned: map[string]quirks{}, windows: map[string]window{}, tr: tr}, nil
 }
 
 func named(o Options) string {

@@ -64,6 +64,20 @@ type Provider struct {
 	Key string
 }
 
+// Account checks the settings of an account: the key, which may be empty, and the address of the API, which it returns
+// parsed, without a slash at its end. An error is CodeInvalid and names the setting; example is an address for its hint.
+func (p Provider) Account(address, example string) (*url.URL, error) {
+	if strings.ContainsFunc(p.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, parley.Errorf(parley.CodeInvalid, "the key for %s has a space or a character that cannot be part of a key", p.Name).
+			WithHint("copy it again, without surrounding text").WithField("key")
+	}
+	u, err := url.Parse(strings.TrimRight(address, "/"))
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of %s is not the address of a server", p.Name).WithHint("write it like %s", example).WithField("base_url")
+	}
+	return u, nil
+}
+
 // Post sends a JSON body and returns the response, whatever its status. The caller closes its
 // body. An error is an Error, or the context's own.
 func (p Provider) Post(ctx context.Context, c *http.Client, url string, h http.Header, body []byte) (*http.Response, error) {
