@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -49,8 +50,8 @@ func (r *Repo) Append(ctx context.Context, name, text string, again bool, c Comm
 		return made, parley.Errorf(parley.CodeInvalid, "the text is not one line")
 	}
 	err = r.do(ctx, func(ctx context.Context) error {
-		if _, err := r.branch(); err != nil {
-			return err // before there is a line that would not be committed
+		if _, err := r.branch(); err != nil || r.shadow.conf.pushed != "" {
+			return cmp.Or(err, r.shadow.conf.pushedInto()) // before there is a line that would not be committed
 		}
 		if err := AppendLine(r.dir, name, text, again); err != nil {
 			return err

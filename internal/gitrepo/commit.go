@@ -46,6 +46,9 @@ func (r *Repo) Commit(ctx context.Context, c Commit) (made Made, err error) {
 // last the changes are still there to be committed.
 func (r *Repo) commit(ctx context.Context, c Commit) (made Made, err error) {
 	branch, err := r.branch()
+	if err == nil {
+		err = r.shadow.conf.pushedInto()
+	}
 	if err != nil {
 		return made, err
 	}

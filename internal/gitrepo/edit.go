@@ -169,6 +169,9 @@ var errBranchMoved = errors.New("the branch was changed meanwhile")
 // or it is not; whoever uses the repository next completes one that was under way.
 func (r *Repo) Change(ctx context.Context, c Change) (made Made, err error) {
 	err = r.do(ctx, func(ctx context.Context) error {
+		if err := r.shadow.conf.pushedInto(); err != nil {
+			return err
+		}
 		// From here on it is made, or found to be impossible.
 		ctx = context.WithoutCancel(ctx)
 		for tries, taken := 0, 0; ; tries++ {

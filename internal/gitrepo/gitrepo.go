@@ -113,7 +113,14 @@ func Look(ctx context.Context, o Options) (version string, err error) {
 	if r != nil {
 		version = r.version
 	}
-	return version, err
+	if err != nil {
+		return version, err
+	}
+	c, err := r.shadow.read(ctx, r.prog)
+	if err != nil {
+		return version, err
+	}
+	return version, c.pushedInto()
 }
 
 func newRepo(ctx context.Context, o Options) (*Repo, error) {

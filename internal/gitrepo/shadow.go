@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type conf struct {
 	remotes  map[string]*remoteConf
 	upstream map[string][2]string // remote and branch, by branch
 	user     Ident
+	pushed   string // receive.denyCurrentBranch, if it lets others push into the branch that is checked out
 }
 
 type remoteConf struct{ url, push string }
@@ -249,6 +251,9 @@ func (c *conf) take(key, value string) error {
 	if dot := strings.LastIndexByte(rest, '.'); dot >= 0 {
 		sub, name = rest[:dot], rest[dot+1:]
 	}
+	if key == "receive.denycurrentbranch" {
+		c.pushed = pushInto(value)
+	}
 	switch {
 	case slices.Contains(taken, key):
 		c.core = append(c.core, [2]string{key, value})
@@ -280,6 +285,32 @@ func (c *conf) take(key, value string) error {
 		c.user.Email = value
 	}
 	return nil
+}
+
+// pushInto is a value of receive.denyCurrentBranch as git reads it; "": it refuses pushes into the branch that is checked out.
+func pushInto(value string) string {
+	switch v := strings.ToLower(value); v {
+	case "refuse", "true", "yes", "on":
+		return ""
+	case "ignore", "warn", "updateinstead":
+		return parley.Cut(value, 40)
+	default:
+		if n, err := strconv.Atoi(v); err == nil && n != 0 {
+			return ""
+		}
+		return "ignore" // what git takes for false
+	}
+}
+
+// pushedInto is the error for changes of a repository that takes pushes into the branch that is checked out. With updateInstead git
+// replaces the files before it moves the branch, and holds no lock from one to the other, so what somebody else commits in between would be undone
+// in the files. With the other values it moves the branch alone, and the files look as if somebody had undone what was pushed.
+func (c conf) pushedInto() error {
+	if c.pushed == "" {
+		return nil
+	}
+	return parley.Errorf(parley.CodeConflict, "the repository takes pushes into its own folder (receive.denyCurrentBranch is %s), which can undo what others change in it", c.pushed).
+		WithHint("push to another repository and pull from it here, and run git config --unset receive.denyCurrentBranch in the folder; until then nothing is committed")
 }
 
 // file is the configuration of a shadow.

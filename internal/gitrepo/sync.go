@@ -118,6 +118,9 @@ func (r *Repo) integrate(ctx context.Context, m *remote, branch string, s *Synce
 			if now != mine {
 				return errMoved
 			}
+			if err := r.shadow.conf.pushedInto(); err != nil {
+				return err
+			}
 			if s.Branch, err = r.keep(ctx, mine, p.left); err != nil {
 				return err
 			}

@@ -283,6 +283,73 @@ func TestLake5000(t *testing.T) {
 	}
 }
 
+// TestPushIntoFolder: while the repository lets others push into the lake's folder, which git does without a lock, changes are refused, and
+// the message says what to do. Four writers and a person who pushes lose nothing, neither of the history nor of the files.
+func TestPushIntoFolder(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "README.md", "# Lake\n")
+	made := map[string]bool{"first.md": true}
+	create := func(name string) error {
+		_, err := g.Create(t.Context(), lake.Change{Path: name, Body: "# " + name + "\n", Author: ana, Reason: name})
+		return err
+	}
+	if err := create("first.md"); err != nil {
+		t.Fatal(err)
+	}
+	clones := memory(t)
+	git(t, clones, "clone", "-q", g.dir, "far")
+	far := filepath.Join(clones, "far")
+	g.git("config", "receive.denyCurrentBranch", "updateInstead")
+	pushed := make(chan struct{})
+	var writers sync.WaitGroup
+	for who := range 4 {
+		writers.Go(func() {
+			for {
+				err := create(fmt.Sprintf("lake/w%d.md", who))
+				if code(err) != parley.CodeConflict || !strings.Contains(err.Error(), "receive.denyCurrentBranch is updateInstead") {
+					t.Errorf("writer %d: %v", who, err)
+					return
+				}
+				select {
+				case <-pushed:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for n := range 3 {
+		name := fmt.Sprintf("docs/push%d.md", n)
+		if err := errors.Join(os.MkdirAll(filepath.Join(far, "docs"), 0o755), os.WriteFile(filepath.Join(far, name), []byte("# "+name+"\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		git(t, far, "add", "-A")
+		git(t, far, "commit", "-q", "-m", name)
+		git(t, far, "push", "-q")
+		made[name] = true
+	}
+	close(pushed)
+	writers.Wait()
+	if e := g.read("docs/push2.md"); e.Title != "docs/push2.md" {
+		t.Errorf("what was pushed is read as %+v", e)
+	}
+	g.git("config", "--unset", "receive.denyCurrentBranch")
+	for who := range 4 {
+		name := fmt.Sprintf("lake/w%d.md", who)
+		if err := create(name); err != nil {
+			t.Fatal(err)
+		}
+		made[name] = true
+	}
+	g.clean()
+	log := "\n" + g.git("log", "--format=%s") + "\n"
+	for name := range made {
+		if strings.Count(log, "\n"+name+"\n") != 1 || g.file(name) != "# "+name+"\n" {
+			t.Errorf("%s is in the history %d times, and is %q", name, strings.Count(log, "\n"+name+"\n"), g.file(name))
+		}
+	}
+}
+
 // speed measures searches.
 func (g *rig) speed() {
 	var took []time.Duration

@@ -123,6 +123,16 @@ func TestBatou(t *testing.T) {
 	if want := "Somebody: Begin with the files as found\nlocal: Ana has joined\nlocal: Her whole name\n"; err != nil || string(out) != want {
 		t.Errorf("the log is %q (%v), want %q", out, err, want)
 	}
+	if err := exec.Command("git", "-C", dir, "config", "receive.denyCurrentBranch", "updateInstead").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := callTool(t, with, "lake_create", map[string]any{"path": "lake/bo.md", "content": "# Bo\n", "reason": "Bo has joined"}); !strings.Contains(got, "receive.denyCurrentBranch is updateInstead") {
+		t.Errorf("while others may push into the folder: %s", got)
+	}
+	s.kill()
+	if _, out, _ := p.run("doctor"); !strings.Contains(out, "the lake "+dir+" cannot be changed") || !strings.Contains(out, "git config --unset receive.denyCurrentBranch") {
+		t.Errorf("doctor: %s", out)
+	}
 }
 
 // lakeHeader adds headers to each request.

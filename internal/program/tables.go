@@ -50,7 +50,7 @@ var toolsets = map[string]app.Open{
 	"command": newCommand,
 	"http":    newWebhook,
 	"lake": func(d app.ToolDeps) (app.Service, error) {
-		return app.Service{Toolset: laketools.New(laketools.Options{Lakes: d.Lakes})}, nil
+		return app.Service{Toolset: laketools.New(laketools.Options{Lakes: d.Lakes}), Inspect: func(ctx context.Context) []app.Finding { return inspectLakes(ctx, d.App) }}, nil
 	},
 	"tidy": func(d app.ToolDeps) (app.Service, error) {
 		return app.Service{Toolset: tidytools.New(tidytools.Options{App: d.App.Name, Lakes: d.Lakes})}, nil
