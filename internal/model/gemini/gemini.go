@@ -1,11 +1,9 @@
 // Package gemini calls Google's Gemini API.
 //
-// Requests use the types of the official SDK where these preserve what is sent. Arguments of
-// calls and sealed parts are written as they came instead, because the SDK's types would
-// reformat numbers and base64. Requests are sent by the HTTP client that all adapters share,
-// because the SDK's client reads the environment and error bodies of any length. The answer is
-// read by a decoder of our own, which keeps everything that has to go back and costs a fraction
-// per delta.
+// The types of requests are our own (wire.go). Arguments of calls and sealed parts are written as
+// they came. Requests are sent by the HTTP client that all adapters share. The answer is read by a
+// decoder of our own, which keeps everything that has to go back and costs a fraction per delta of
+// what the official SDK's does.
 //
 // Models since Gemini 3 seal the first call of each step with a thought signature and reject a
 // call that comes back without one. Calls made by other providers' models carry the placeholder

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	sdk "google.golang.org/genai"
-
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -29,14 +27,6 @@ type seal struct {
 // anySignature is the placeholder that the provider accepts as a signature on calls that it did
 // not make itself: https://ai.google.dev/gemini-api/docs/thought-signatures
 const anySignature = "skip_thought_signature_validator"
-
-// wirePart is a part that the SDK's type would change.
-type wirePart struct {
-	Text      *string       `json:"text,omitempty"`
-	Thought   bool          `json:"thought,omitempty"`
-	Call      *functionCall `json:"functionCall,omitempty"`
-	Signature string        `json:"thoughtSignature,omitempty"`
-}
 
 const (
 	roleUser  = "user"
@@ -84,7 +74,7 @@ func (h *history) add(ctx context.Context, ms []parley.Message) error {
 		return parley.Errorf(parley.CodeInvalid, "there is nothing to send to the model").WithHint("send a text")
 	}
 	if h.contents[len(h.contents)-1].Role == roleModel {
-		h.put(roleUser, &sdk.Part{Text: "[Go on.]"})
+		h.put(roleUser, textPart("[Go on.]"))
 	}
 	return nil
 }
@@ -92,7 +82,7 @@ func (h *history) add(ctx context.Context, ms []parley.Message) error {
 func (h *history) put(role string, p any) {
 	n := len(h.contents)
 	if n == 0 && role == roleModel {
-		h.contents = append(h.contents, content{roleUser, []any{&sdk.Part{Text: "[The beginning of the conversation is left out.]"}}})
+		h.contents = append(h.contents, content{roleUser, []any{textPart("[The beginning of the conversation is left out.]")}})
 		n++
 	}
 	if n == 0 || h.contents[n-1].Role != role || h.results {
@@ -110,7 +100,7 @@ func (h *history) asked(ctx context.Context, m parley.Message) error {
 		switch p.Type {
 		case parley.PartText:
 			if !blank(p.Text) {
-				h.put(roleUser, &sdk.Part{Text: p.Text})
+				h.put(roleUser, textPart(p.Text))
 			}
 		case parley.PartImage, parley.PartFile:
 			x, err := h.media(ctx, p)
@@ -221,7 +211,7 @@ func (h *history) told(ctx context.Context, m parley.Message) error {
 			if err != nil {
 				return err
 			}
-			images = append(images, &sdk.Part{Text: "[the image " + p.Name + ", which " + of + " returned]"}, x)
+			images = append(images, textPart("[the image "+p.Name+", which "+of+" returned]"), x)
 		}
 		if p.Type != parley.PartToolResult {
 			continue
@@ -231,7 +221,7 @@ func (h *history) told(ctx context.Context, m parley.Message) error {
 		if !ok {
 			return parley.Errorf(parley.CodeInvalid, "the history has a result of %q without its call", p.Name).WithHint("this is a fault of the server; start a new session")
 		}
-		c.Parts = append(c.Parts, &sdk.Part{FunctionResponse: &sdk.FunctionResponse{ID: to.id, Name: to.name, Response: response(p)}})
+		c.Parts = append(c.Parts, wirePart{Result: &functionResponse{to.id, to.name, response(p)}})
 	}
 	if c.Parts != nil {
 		c.Role = roleUser

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	sdk "google.golang.org/genai"
-
 	"github.com/parley-server/parley"
 )
 
@@ -20,9 +18,9 @@ const maxRequest = 20 << 20
 var pictures = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
 // media opens an image or document and makes a part of it.
-func (h *history) media(ctx context.Context, p parley.Part) (*sdk.Part, error) {
-	no := func(format string, args ...any) (*sdk.Part, error) {
-		return nil, parley.Errorf(parley.CodeInvalid, format, args...).WithHint("send it in another form, or choose another model")
+func (h *history) media(ctx context.Context, p parley.Part) (wirePart, error) {
+	no := func(format string, args ...any) (wirePart, error) {
+		return wirePart{}, parley.Errorf(parley.CodeInvalid, format, args...).WithHint("send it in another form, or choose another model")
 	}
 	switch {
 	case p.Type == parley.PartImage && !h.info.Images:
@@ -34,7 +32,7 @@ func (h *history) media(ctx context.Context, p parley.Part) (*sdk.Part, error) {
 	}
 	f, err := h.open(ctx, p.Artifact)
 	if err != nil {
-		return nil, err
+		return wirePart{}, err
 	}
 	kind := f.MediaType
 	if kind == "" {
@@ -48,7 +46,7 @@ func (h *history) media(ctx context.Context, p parley.Part) (*sdk.Part, error) {
 		name = p.Name
 	}
 	if base64.StdEncoding.EncodedLen(len(f.Body)) > maxRequest {
-		return nil, parley.Errorf(parley.CodeTooLarge, "%q is too large for Gemini, which accepts requests of up to 20 MB", name).WithHint("send a smaller file")
+		return wirePart{}, parley.Errorf(parley.CodeTooLarge, "%q is too large for Gemini, which accepts requests of up to 20 MB", name).WithHint("send a smaller file")
 	}
 	switch {
 	case len(f.Body) == 0:
@@ -65,5 +63,5 @@ func (h *history) media(ctx context.Context, p parley.Part) (*sdk.Part, error) {
 	default:
 		return no("Gemini does not accept files of type %s, only PDF, text, sound and video", kind)
 	}
-	return &sdk.Part{InlineData: &sdk.Blob{MIMEType: kind, Data: f.Body}}, nil
+	return wirePart{Inline: &blob{kind, f.Body}}, nil
 }

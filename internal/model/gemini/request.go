@@ -7,8 +7,6 @@ import (
 	"math"
 	"strings"
 
-	sdk "google.golang.org/genai"
-
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -18,22 +16,6 @@ const (
 	webSearch = "web_search"
 	webFetch  = "web_fetch"
 )
-
-// request is the body of a generateContent request. The SDK has its fields only as separate
-// arguments.
-type request struct {
-	Contents []content             `json:"contents"`
-	System   *sdk.Content          `json:"systemInstruction,omitempty"`
-	Tools    []*sdk.Tool           `json:"tools,omitempty"`
-	Choice   *sdk.ToolConfig       `json:"toolConfig,omitempty"`
-	Config   *sdk.GenerationConfig `json:"generationConfig,omitempty"`
-}
-
-// content is a message. A part is an *sdk.Part, or a value that the SDK's type would change.
-type content struct {
-	Role  string `json:"role"`
-	Parts []any  `json:"parts"`
-}
 
 // form says how a request is written, and what it contains.
 type form struct {
@@ -56,16 +38,16 @@ func (m *model) build(ctx context.Context, r seam.Request, f *form) (request, *n
 	}
 	q.Contents = h.contents
 	if strings.TrimSpace(r.System) != "" {
-		q.System = &sdk.Content{Parts: []*sdk.Part{{Text: r.System}}}
+		q.System = &content{Parts: []any{textPart(r.System)}}
 	}
-	c := sdk.GenerationConfig{ThinkingConfig: f.traits.think(r.Effort)}
-	f.thinks = c.ThinkingConfig != nil
+	c := generationConfig{Thinking: f.traits.think(r.Effort)}
+	f.thinks = c.Thinking != nil
 	if r.MaxTokens > 0 {
 		most := r.MaxTokens
 		if m.info.MaxOutputTokens > 0 {
 			most = min(most, m.info.MaxOutputTokens)
 		}
-		c.MaxOutputTokens = int32(min(most, math.MaxInt32))
+		c.MaxTokens = int32(min(most, math.MaxInt32))
 	}
 	if r.Temperature != nil {
 		t := float32(min(max(*r.Temperature, 0), 2))
@@ -76,13 +58,13 @@ func (m *model) build(ctx context.Context, r seam.Request, f *form) (request, *n
 }
 
 func tools(q *request, n *names, r seam.Request) error {
-	var own sdk.Tool
+	var own tool
 	for _, name := range r.ServerTools {
 		switch name {
 		case webSearch:
-			own.GoogleSearch = &sdk.GoogleSearch{}
+			own.GoogleSearch = &struct{}{}
 		case webFetch:
-			own.URLContext = &sdk.URLContext{}
+			own.URLContext = &struct{}{}
 		default:
 			return parley.Errorf(parley.CodeInvalid, "Gemini runs no tool %q", name).WithHint("it runs %s and %s", webSearch, webFetch)
 		}
@@ -92,34 +74,33 @@ func tools(q *request, n *names, r seam.Request) error {
 			n.wire(target{name: d.Name})
 		}
 	}
-	var decls []*sdk.FunctionDeclaration
+	var decls []functionDeclaration
 	for _, d := range r.Tools {
 		schema, err := objectSchema(d.InputSchema)
 		if err != nil {
 			return parley.Errorf(parley.CodeInvalid, "the schema of the tool %s is not a JSON object", d.Name).WithHint("correct the tool's declaration")
 		}
-		decls = append(decls, &sdk.FunctionDeclaration{Name: n.wire(target{name: d.Name}), Description: d.Description, ParametersJsonSchema: schema})
+		decls = append(decls, functionDeclaration{n.wire(target{name: d.Name}), d.Description, schema})
 	}
 	for _, to := range r.Handoffs {
 		words := "Hands the conversation over to " + to.Agent + "."
 		if to.Description != "" {
 			words += " " + to.Description
 		}
-		decls = append(decls, &sdk.FunctionDeclaration{
+		decls = append(decls, functionDeclaration{
 			Name: n.wire(target{name: to.Agent, handoff: true}), Description: words,
-			ParametersJsonSchema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"why, in a sentence"}}}`),
+			Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"why, in a sentence"}}}`),
 		})
 	}
 	if own.GoogleSearch != nil || own.URLContext != nil {
-		q.Tools = append(q.Tools, &own)
+		q.Tools = append(q.Tools, own)
 		if decls != nil {
 			// Results of the provider's own tools come as parts, which have to go back to it.
-			yes := true
-			q.Choice = &sdk.ToolConfig{IncludeServerSideToolInvocations: &yes}
+			q.Choice = &toolConfig{Invocations: true}
 		}
 	}
 	if decls != nil {
-		q.Tools = append(q.Tools, &sdk.Tool{FunctionDeclarations: decls})
+		q.Tools = append(q.Tools, tool{Functions: decls})
 	}
 	return nil
 }

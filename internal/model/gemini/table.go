@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	sdk "google.golang.org/genai"
-
 	"github.com/parley-server/parley"
 )
 
@@ -69,29 +67,26 @@ func (c *Client) learn(id string, t thinking) {
 	c.learned[id] = t
 }
 
-var levels = map[string]sdk.ThinkingLevel{
-	"low": sdk.ThinkingLevelLow, "medium": sdk.ThinkingLevelMedium, "high": sdk.ThinkingLevelHigh,
-	"xhigh": sdk.ThinkingLevelHigh, "max": sdk.ThinkingLevelHigh,
-}
+var levels = map[string]string{"low": levelLow, "medium": levelMedium, "high": levelHigh, "xhigh": levelHigh, "max": levelHigh}
 
 // budgets are values that every model with a budget accepts.
 var budgets = map[string]int32{"low": 2048, "medium": 8192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
 
 // think says how much to think. nil is the provider's default.
-func (t traits) think(effort string) *sdk.ThinkingConfig {
+func (t traits) think(effort string) *thinkingConfig {
 	level, ok := levels[effort]
 	if !ok {
 		return nil
 	}
 	switch t.Thinking {
 	case byLevel:
-		if t.NoMedium && level == sdk.ThinkingLevelMedium {
-			level = sdk.ThinkingLevelHigh
+		if t.NoMedium && level == levelMedium {
+			level = levelHigh
 		}
-		return &sdk.ThinkingConfig{IncludeThoughts: true, ThinkingLevel: level}
+		return &thinkingConfig{Thoughts: true, Level: level}
 	case byBudget:
 		budget := budgets[effort]
-		return &sdk.ThinkingConfig{IncludeThoughts: true, ThinkingBudget: &budget}
+		return &thinkingConfig{Thoughts: true, Budget: &budget}
 	}
 	return nil
 }
