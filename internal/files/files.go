@@ -406,7 +406,7 @@ func (p place) replace(c Change, mode fs.FileMode) (err error) {
 	if tag == "" {
 		tag = rand.Text()
 	}
-	name := temporaryName(tag)
+	name := TemporaryName(tag)
 	_ = p.dir.Remove(name) // of an attempt that a crash ended
 	f, err := p.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -441,7 +441,8 @@ func (p place) replace(c Change, mode fs.FileMode) (err error) {
 	return err
 }
 
-func temporaryName(tag string) string {
+// TemporaryName is the name of the file beside a file in which a change with that tag is written.
+func TemporaryName(tag string) string {
 	sum := sha256.Sum256([]byte(tag))
 	return temporary + hex.EncodeToString(sum[:8])
 }
@@ -453,7 +454,7 @@ func (t Tree) Tidy(name, tag string) {
 		return
 	}
 	defer p.close()
-	_ = p.dir.Remove(temporaryName(tag))
+	_ = p.dir.Remove(TemporaryName(tag))
 }
 
 // RemoveEmpty removes folders that are empty, innermost first; others stay.

@@ -161,6 +161,7 @@ func (r *Repo) finish(ctx context.Context) error {
 		return r.forget() // it was half written: nothing was done
 	}
 	branch, from, to := string(m[1]), string(m[2]), string(m[3])
+	r.sweep(ctx, from, to)
 	now, err := r.branch()
 	if err != nil || now != branch {
 		return r.forget() // somebody has done something else since
@@ -170,7 +171,7 @@ func (r *Repo) finish(ctx context.Context) error {
 		return err
 	}
 	if tip != from {
-		return r.overtaken(ctx, from, to, tip)
+		return r.overtaken(ctx, branch, from, to, tip)
 	}
 	is, err := r.indexIs(ctx, from, to)
 	if err != nil {
@@ -198,9 +199,29 @@ func (r *Repo) finish(ctx context.Context) error {
 	return err
 }
 
+// sweep removes the files that were being written when the holder of the lock died. An error means that there is none.
+func (r *Repo) sweep(ctx context.Context, from, to string) {
+	list, err := r.between(ctx, from, to)
+	if err != nil {
+		return // git does not have the commit whole, so nothing was written
+	}
+	w, err := newWrites(r, "")
+	if err != nil {
+		return
+	}
+	defer w.close()
+	for _, c := range list {
+		w.tree.Tidy(c.path, tagOf(c.path))
+		if half := halfLink(c.path); c.nowMode == symlink || c.wasMode == symlink {
+			_ = w.root.Remove(half)
+		}
+	}
+}
+
 // overtaken undoes what note says where somebody else has moved the branch since: their git saw a lock that was left behind removed. The
-// files would stay as changes that nobody made, and whoever repeats the change would find it there already, and not in the history.
-func (r *Repo) overtaken(ctx context.Context, from, to, tip string) (err error) {
+// files would stay as changes that nobody made, and whoever repeats the change would find it there already, and not in the history. If they
+// have committed the whole of it with their own, it is joined to theirs, so that the history has it with its author and its reason.
+func (r *Repo) overtaken(ctx context.Context, branch, from, to, tip string) (err error) {
 	if tip == "" {
 		return r.forget()
 	}
@@ -216,7 +237,32 @@ func (r *Repo) overtaken(ctx context.Context, from, to, tip string) (err error) 
 		return err
 	}
 	defer func() { r.unlock(unlock, err) }()
-	return r.back(ctx, from, to, tip)
+	list, err := r.between(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	left, err := r.since(ctx, list, tip, to)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return r.back(ctx, from, to, tip)
+	}
+	both, err := r.objects(ctx, []string{tip, to})
+	if err != nil {
+		return err
+	}
+	joined, err := r.write(ctx, object{lines: both[1].lines, message: "Join a change that somebody else has committed with their own\n"}, both[0].tree, tip, to)
+	if err != nil {
+		return err
+	}
+	if err = r.move(ctx, heads+branch, tip, joined, "join"); err != nil {
+		return err
+	}
+	if err = r.point("joined"); err != nil {
+		return err
+	}
+	return r.forget()
 }
 
 // back undoes in files and index what note says. Git's lock of the index is held.

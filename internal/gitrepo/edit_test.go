@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,115 @@ func TestChangeOvertaken(t *testing.T) {
 	}
 	if len(seen) == 0 || len(seen) == len(points) {
 		t.Errorf("made at %q of %q: the test is about both", seen, points)
+	}
+}
+
+// TestChangeTakenAlong: a crash at each point of a change, after which somebody commits all that is changed. The change is in the history
+// once, with its author, its reason and its key, also where all of it is in their commit.
+func TestChangeTakenAlong(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	prepared := filepath.Join(memory(t), "begun")
+	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		t.Fatal(err)
+	}
+	keyed := func(r *gitrepo.Repo) gitrepo.Change {
+		c := edits(r)
+		plan := c.Plan
+		c.Message = func([]string) string { return "edits\n\nParley-Key: one" }
+		c.Plan = func(ctx context.Context, b gitrepo.Base) (gitrepo.Plan, error) {
+			if k, err := b.Keyed(ctx, "Parley-Key", "one"); err != nil || k.Hash != "" {
+				return gitrepo.Plan{}, err
+			}
+			return plan(ctx, b)
+		}
+		return c
+	}
+	var points []string
+	g.repo.At(func(p string) error { points = append(points, p); return nil })
+	if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil {
+		t.Fatal(err)
+	}
+	joined := 0
+	for at, point := range points {
+		g := quickRig(t, prepared)
+		n := 0
+		g.repo.At(func(string) error {
+			if n++; n > at {
+				return errCrash
+			}
+			return nil
+		})
+		if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+		git(t, g.vault, "commit", "-q", "-a", "-m", "theirs")
+		// A crash while it is joined to theirs.
+		if _, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: g.vault, Private: memory(t), At: func(p string) error {
+			if p == "joined" {
+				return errCrash
+			}
+			return nil
+		}}); err != nil && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		g.open()
+		if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil {
+			t.Errorf("%d %s: %v", at, point, err)
+		}
+		history := log(t, g.vault, "main")
+		if c := strings.Count(fmt.Sprint(history), "edits"); c != 1 || !slices.Contains(history, "theirs") {
+			t.Errorf("%d %s: the history is %q", at, point, history)
+		}
+		if strings.Contains(fmt.Sprint(history), "Join") {
+			joined++
+		}
+		k, err := g.repo.Keyed(t.Context(), "Parley-Key", "one")
+		if err != nil || len(k.Files) == 0 {
+			t.Errorf("%d %s: its commit is %+v, %v", at, point, k, err)
+		}
+		if read(t, g.vault, "new/deep/n.md") != "n\n" || read(t, g.vault, "petra/old/o.md") != "(none)" || read(t, g.vault, "petra/p.md") != "1\n2\n3!\n" {
+			t.Errorf("%d %s: the files are not as the change leaves them", at, point)
+		}
+		g.clean("?? petra/q.md")
+		git(t, g.vault, "fsck", "--strict")
+	}
+	if joined == 0 || joined == len(points) {
+		t.Errorf("joined %d times at %d points: the test is about both", joined, len(points))
+	}
+}
+
+// TestChangeCutWhileWriting: a process that is killed while it writes a file leaves half of it beside the file. It is gone after the next use,
+// whether the change is completed or undone.
+func TestChangeCutWhileWriting(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []bool{false, true} {
+		g := newRig(t)
+		g.begun()
+		git(t, g.vault, "reset", "-q", "sebastian/a.md")
+		git(t, g.vault, "checkout", "-q", ".")
+		g.repo.At(func(p string) error {
+			if p == "noted" {
+				return errCrash
+			}
+			return nil
+		})
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"petra/p.md", "new/deep/n.md"} {
+			write(t, g.vault, filepath.Join(filepath.Dir(name), gitrepo.Half(name)), "ha")
+		}
+		if theirs {
+			_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+			git(t, g.vault, "commit", "-q", "--allow-empty", "-m", "theirs")
+		}
+		g.open()
+		g.clean("?? petra/q.md")
 	}
 }
 

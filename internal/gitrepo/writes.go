@@ -314,8 +314,17 @@ func (w *writes) file(f write) error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // nothing was written
-	_, err = w.tree.Apply(files.Change{Path: f.path, From: in, Was: f.was, Executable: f.nowMode == executable})
+	_, err = w.tree.Apply(files.Change{Path: f.path, From: in, Was: f.was, Executable: f.nowMode == executable, Tag: tagOf(f.path)})
 	return err
+}
+
+// tagOf names the temporary file of a file that is being written, so that it is found after a crash. The repository's lock is held, so there is
+// one at a time.
+func tagOf(name string) string { return "git " + name }
+
+// halfLink is where a symbolic link is made before it is put into its place.
+func halfLink(name string) string {
+	return filepath.Join(filepath.Dir(filepath.FromSlash(name)), ".parley-new-link")
 }
 
 // link replaces or removes a symbolic link, or puts one in the place of a file.
@@ -346,7 +355,7 @@ func (w *writes) link(f write) error {
 	if err := w.root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	half := filepath.Join(filepath.Dir(name), ".parley-new-link")
+	half := halfLink(f.path)
 	if err := w.root.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -172,6 +172,9 @@ func (l *Lake) read(name string) ([]byte, error) {
 	return tree.Read(name, MaxEntity)
 }
 
+// Touch has the next reader look at the files, however shortly before somebody has.
+func (l *Lake) Touch() { l.x.touch() }
+
 // Dir is the lake's folder.
 func (l *Lake) Dir() string { return l.dir }
 

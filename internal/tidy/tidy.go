@@ -86,6 +86,7 @@ func Scan(ctx context.Context, l *lake.Lake, now time.Time) (Scanned, error) {
 	if err != nil {
 		return Scanned{}, err
 	}
+	l.Touch() // whoever runs it right after a change expects that to be seen
 	pages, err := load(ctx, l, tree)
 	if err != nil {
 		return Scanned{}, err

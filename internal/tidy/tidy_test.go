@@ -486,3 +486,25 @@ func TestDecideRefused(t *testing.T) {
 		t.Errorf("got %v, %v", list, err)
 	}
 }
+
+// TestScanAfterCommit: a scan sees what was committed right before it, though the index has looked at the files shortly before.
+func TestScanAfterCommit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	w.git("init", "-q")
+	l, err := lake.Open(t.Context(), dir, lake.Options{Private: t.TempDir(), Fresh: time.Hour, Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if s, err := tidy.Scan(t.Context(), l, at); err != nil || s.Pages != 0 {
+		t.Fatalf("an empty lake: %+v, %v", s, err)
+	}
+	w.write("README.md", "# Lake\n")
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "begin")
+	if s, err := tidy.Scan(t.Context(), l, at); err != nil || s.Pages != 1 {
+		t.Errorf("after a commit: %+v, %v", s, err)
+	}
+}

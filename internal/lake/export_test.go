@@ -1,4 +1,0 @@
-package lake
-
-// Touch has the next reader look at the files.
-func (l *Lake) Touch() { l.x.touch() }
