@@ -121,8 +121,9 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	}
 	c.Key = s.e.aliasOf(c.Key)
 	v := &s.view
-	body := bodyOf(c)
+	var body parley.Digest
 	if c.Key != "" {
+		body = bodyOf(c)
 		info, found, err := s.byKey(ctx, p, c.Key, body)
 		if err != nil {
 			return info, nil, err

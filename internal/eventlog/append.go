@@ -66,7 +66,7 @@ func (l *log) shown(p parley.Principal, b seam.Batch) {
 	if b.Create {
 		epoch = 1
 	}
-	l.publish(b.Session, epoch, b.Events)
+	l.publish(p, b.Session, epoch, b.Events)
 	l.bells.ring(p, b)
 }
 

@@ -180,9 +180,9 @@ func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 		}
 		var got [2][]string
 		var followers sync.WaitGroup
-		follow := func(i int) {
+		follow := func(i int, after int64) {
 			followers.Go(func() {
-				for f, err := range d.r.Follow(t.Context(), parley.Local, d.id, 1) {
+				for f, err := range d.r.Follow(t.Context(), parley.Local, d.id, after) {
 					if err != nil {
 						t.Error(err)
 						return
@@ -197,14 +197,14 @@ func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 		}
 
 		wg := hang(started("c1"))
-		follow(0) // reads the beginning of the call before the hub knows of it
+		follow(0, 1) // reads the beginning of the call before the hub knows of it
 		hold <- struct{}{}
 		wg.Wait()
 		d.say("c1", "a")
 		synctest.Wait()
 
 		wg = hang(replied("c1", "ab"), started("c2"))
-		follow(1) // reads the end of a call that the hub still considers open
+		follow(1, 0) // begins before the turn, and so reads from the store the end of a call that the hub still considers open
 		d.say("c1", "b")
 		synctest.Wait()
 		hold <- struct{}{}
@@ -215,7 +215,7 @@ func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 		followers.Wait()
 		want := [2][]string{
 			{"2 model.started", `delta c1 n=1 "a"`, `delta c1 n=2 "b"`, "3 model.replied", "4 model.started", `delta c2 n=1 "x"`, "5 model.replied", "6 turn.steered"},
-			{"2 model.started", "3 model.replied", "4 model.started", `delta c2 n=1 "x"`, "5 model.replied", "6 turn.steered"},
+			{"1 session.created", "2 model.started", "3 model.replied", "4 model.started", `delta c2 n=1 "x"`, "5 model.replied", "6 turn.steered"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("frames (-want +got):\n%s", diff)

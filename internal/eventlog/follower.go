@@ -60,11 +60,14 @@ func (f *follower) step(ctx context.Context, p parley.Principal, yield func(Fram
 	return f.drain(yield)
 }
 
-// page yields one page of the store. After the last page the follower is live: whatever
-// is published from then on is queued.
+// page yields one page: of the running turn's events, or else of the store. After the last page
+// the follower is live: whatever is published from then on is queued.
 //
-// The store is read before there is a hub, so a p without access ends here.
+// Either is read before the follower is in a hub, so a p without access ends here.
 func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Frame, error) bool) (more bool, err error) {
+	if events := f.l.recent(p, f.session, f.at); len(events) > 0 {
+		return f.paged(events, nil, yield)
+	}
 	leave, err := f.l.reading.sit(ctx, p)
 	if err != nil {
 		return false, err
@@ -81,6 +84,11 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 	if err != nil {
 		return false, err
 	}
+	return f.paged(events, taken, yield)
+}
+
+// paged yields a page.
+func (f *follower) paged(events []parley.Event, taken func(), yield func(Frame, error) bool) (more bool, err error) {
 	f.asked = true
 	for i := range events {
 		f.at = events[i].Seq
@@ -89,7 +97,6 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 		}
 	}
 	f.live, err = f.join(len(events) == 0)
-
 	return err == nil, err
 }
 

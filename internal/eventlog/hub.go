@@ -20,6 +20,7 @@ type hub struct {
 	mu        sync.Mutex
 	epoch     int64 // of the last published events
 	last      int64 // number of the last published event; 0: none since the hub was made
+	recent    recent
 	calls     []*call
 	followers []*follower
 	gone      error         // why followers end
@@ -185,8 +186,8 @@ func (l *log) showTails(h *hub, c *call) {
 	}
 }
 
-// publish passes on a committed batch.
-func (l *log) publish(id parley.SessionID, epoch int64, events []parley.Event) {
+// publish passes on a committed batch of owner's.
+func (l *log) publish(owner parley.Principal, id parley.SessionID, epoch int64, events []parley.Event) {
 	begin := slices.ContainsFunc(events, func(e parley.Event) bool { id, _ := begins(e); return id != "" })
 	h := l.hubs.lock(id, begin)
 	if h == nil {
@@ -196,6 +197,7 @@ func (l *log) publish(id parley.SessionID, epoch int64, events []parley.Event) {
 	for i := range events {
 		l.event(h, &events[i])
 	}
+	h.recent.add(owner, events)
 	for _, f := range h.followers {
 		f.pushPartials()
 	}
