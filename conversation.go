@@ -15,11 +15,13 @@ const (
 // need, without the log.
 type Conversation struct {
 	// ID is the client's own, if the conversation was created with one, else the session's.
-	ID               string             `json:"id"`
-	SessionID        SessionID          `json:"session_id"`
-	App              string             `json:"app"`
-	Title            string             `json:"title"`
-	WorkspacePath    Workspace          `json:"workspace_path"` // the workspace's name
+	ID        string    `json:"id"`
+	SessionID SessionID `json:"session_id"`
+	App       string    `json:"app"`
+	Title     string    `json:"title"`
+	// WorkspacePath is the workspace's name: its path below the user's folder, or shared/NAME. Where the server
+	// keeps it is not shown.
+	WorkspacePath    Workspace          `json:"workspace_path"`
 	AttachedEntities []EntityRef        `json:"attached_entities"`
 	Status           ConversationStatus `json:"status"`
 	// StreamingContent is the answer so far while a turn runs, at most 500 ms old. Lists leave it out.
@@ -44,12 +46,14 @@ type CreateConversation struct {
 	ID               string           `json:"id,omitempty"`  // the client's own; if a conversation of the app has it already, that one is returned
 	App              string           `json:"app,omitempty"` // empty: the app whose wire conversations is
 	Title            string           `json:"title,omitempty"`
-	WorkspacePath    Workspace        `json:"workspace_path,omitempty"` // empty: the app's default
+	WorkspacePath    string           `json:"workspace_path,omitempty"` // the workspace's name, or its folder on the server; empty: the app's default
 	AttachedEntities []EntityRef      `json:"attached_entities,omitempty"`
 	History          []HistoryMessage `json:"history,omitempty"` // what was said before, elsewhere
 	Model            string           `json:"model,omitempty"`
 	MaxBudgetUSD     float64          `json:"max_budget_usd,omitempty"`
 	MaxTurns         int              `json:"max_turns,omitempty"`
+
+	Key string `json:"-"` // as in CreateSession
 }
 
 // UpdateConversation changes the fields that are set.

@@ -35,7 +35,7 @@ func serveAt(t testing.TB, model enginetest.Model, between func(http.Handler) ht
 	t.Helper()
 	rig = enginetest.New(t, model, enginetest.App(app...))
 	var h http.Handler = api.New(api.Options{
-		Engine: rig.Engine, Reader: rig.Reader, Blobs: rig.Store,
+		Engine: rig.Engine, Reader: rig.Reader, Blobs: rig.Store, Partial: rig.Writer.Partial,
 		Principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil },
 		Import: func(ctx context.Context, p parley.Principal, s archive.Session) (parley.SessionInfo, error) {
 			return rig.Engine.Import(ctx, p, engine.Imported(s))

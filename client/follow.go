@@ -65,32 +65,14 @@ func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) i
 // follow is Follow with a limit on how long the server may stay away, if it is not 0.
 func (c *Client) follow(ctx context.Context, id parley.SessionID, after int64, patience time.Duration) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
-		f := follower{c: c, id: id, at: after, there: time.Now()}
-		for failures := 0; ; failures++ {
-			before := f.at
-			more, err := f.read(ctx, yield)
-			if !more {
-				return
-			}
-			if ctx.Err() != nil {
-				yield(Frame{}, context.Cause(ctx))
-				return
-			}
-			if err != nil && final(err) {
-				yield(Frame{}, err)
-				return
-			}
-			if f.at > before || f.heard {
-				failures = 0
-			}
-			if patience > 0 && f.away && time.Since(f.there) >= patience {
-				yield(Frame{}, c.givesUp(err))
-				return
-			}
-			if !pause(ctx, c.wait(failures, err)) {
-				yield(Frame{}, context.Cause(ctx))
-				return
-			}
+		f := follower{at: after, yield: yield}
+		s := stream{c: c, each: f.frame, call: func() call {
+			q := url.Values{}
+			number(q, "after", f.at)
+			return call{method: http.MethodGet, path: p("/v1/sessions/%s/events", id), query: q}
+		}}
+		if err := s.run(ctx, patience); err != nil {
+			yield(Frame{}, err)
 		}
 	}
 }
@@ -134,20 +116,77 @@ func stays(e parley.Event) bool {
 	return err == nil && ok && !i.Resumes
 }
 
+// follower takes the frames of a session's stream.
 type follower struct {
-	c     *Client
-	id    parley.SessionID
-	at    int64
-	heard bool // whether the last connection delivered anything
+	at    int64 // the last event
+	yield func(Frame, error) bool
+}
 
+func (f *follower) frame(fr sse.Frame) (more bool, err error) {
+	switch fr.Event {
+	case "model.delta", "model.thinking", "model.partial", "tool.progress":
+		var d parley.Delta
+		if json.Unmarshal(fr.Data, &d) != nil {
+			return true, nil // not history
+		}
+		return f.yield(Frame{Delta: &d, Partial: fr.Event == "model.partial"}, nil), nil
+	case "reset": // fragments were dropped; events and partials follow
+		return true, nil
+	}
+	var e parley.Event
+	switch {
+	case json.Unmarshal(fr.Data, &e) != nil, e.Seq == 0: // a kind of frame newer than this client
+	case e.Seq <= f.at:
+	case e.Seq != f.at+1:
+		return true, parley.Errorf(parley.CodeUnavailable, "event %d is missing", f.at+1)
+	default:
+		f.at = e.Seq
+		return f.yield(Frame{Event: &e}, nil), nil
+	}
+	return true, nil
+}
+
+// stream reads server-sent events, and makes its connection again whenever it breaks.
+type stream struct {
+	c    *Client
+	call func() call                            // of the next connection, with its cursor
+	each func(sse.Frame) (more bool, err error) // more is false when the caller wants no more; an error ends the connection
+
+	heard bool      // whether the last connection delivered anything
 	there time.Time // when the server was last there
 	away  bool      // the last attempt to connect failed
 }
 
+// run reads until the caller wants no more, which is no error. patience limits how long the
+// server may stay away, if it is not 0.
+func (s *stream) run(ctx context.Context, patience time.Duration) error {
+	s.there = time.Now()
+	for failures := 0; ; failures++ {
+		more, err := s.read(ctx)
+		switch {
+		case !more:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && final(err):
+			return err
+		}
+		if s.heard {
+			failures = 0
+		}
+		if patience > 0 && s.away && time.Since(s.there) >= patience {
+			return s.c.givesUp(err)
+		}
+		if !pause(ctx, s.c.wait(failures, err)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // read makes one connection and reads it to its end. more is false when the caller wants
 // no more frames.
-func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (more bool, err error) {
-	f.heard = false
+func (s *stream) read(ctx context.Context) (more bool, err error) {
+	s.heard = false
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	quiet := time.AfterFunc(silence, func() {
@@ -155,30 +194,26 @@ func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (mor
 	})
 	defer quiet.Stop()
 
-	q := url.Values{}
-	number(q, "after", f.at)
-	a := call{method: http.MethodGet, path: p("/v1/sessions/%s/events", f.id), query: q}
-	resp, err := f.c.do(ctx, a.set("Accept", "text/event-stream"))
+	resp, err := s.c.do(ctx, s.call().set("Accept", sse.ContentType))
 	if err != nil {
-		if !f.away && ctx.Err() == nil && !final(err) {
-			f.away = true
-			f.c.away(err)
+		if !s.away && ctx.Err() == nil && !final(err) {
+			s.away = true
+			s.c.away(err)
 		}
 		return true, err
 	}
-	if f.away {
-		f.away = false
-		f.c.away(nil)
+	if s.away {
+		s.away = false
+		s.c.away(nil)
 	}
-	defer func() { f.there = time.Now() }()
+	defer func() { s.there = time.Now() }()
 	defer resp.Body.Close()
 	for fr, err := range sse.Decode(alive{resp.Body, quiet}, maxFrame) {
 		if err != nil {
 			return true, parley.Errorf(parley.CodeUnavailable, "the stream broke: %w", err)
 		}
-		f.heard = true
-		switch fr.Event {
-		case "error":
+		s.heard = true
+		if fr.Event == "error" {
 			var p struct {
 				Error parley.ErrorInfo `json:"error"`
 			}
@@ -186,30 +221,9 @@ func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (mor
 				return true, nil
 			}
 			return true, fromInfo(p.Error)
-		case "model.delta", "model.thinking", "model.partial", "tool.progress":
-			var d parley.Delta
-			if json.Unmarshal(fr.Data, &d) != nil {
-				continue // not history
-			}
-			if !yield(Frame{Delta: &d, Partial: fr.Event == "model.partial"}, nil) {
-				return false, nil
-			}
-		case "reset": // fragments were dropped; events and partials follow
-		default:
-			var e parley.Event
-			if json.Unmarshal(fr.Data, &e) != nil || e.Seq == 0 {
-				continue // a kind of frame newer than this client
-			}
-			if e.Seq <= f.at {
-				continue
-			}
-			if e.Seq != f.at+1 {
-				return true, parley.Errorf(parley.CodeUnavailable, "event %d is missing", f.at+1)
-			}
-			f.at = e.Seq
-			if !yield(Frame{Event: &e}, nil) {
-				return false, nil
-			}
+		}
+		if more, err := s.each(fr); !more || err != nil {
+			return more, err
 		}
 	}
 	return true, nil // the server closed the stream, for example to shut down

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,12 @@ func (s *Server) conversationRoutes() {
 		if err != nil {
 			return nil, err
 		}
+		space, err := s.workspaceAt(p, app, b.WorkspacePath)
+		if err != nil {
+			return nil, renamed(err)
+		}
 		info, created, err := s.o.Engine.Create(ctx, p, parley.CreateSession{
-			App: app, OutsideID: b.ID, Title: b.Title, Workspace: b.WorkspacePath, AttachedEntities: b.AttachedEntities, History: b.History, Model: b.Model,
+			App: app, OutsideID: b.ID, Title: b.Title, Workspace: space, AttachedEntities: b.AttachedEntities, History: b.History, Model: b.Model,
 			MaxBudgetUSD: b.MaxBudgetUSD, MaxTurns: b.MaxTurns, Key: string(in.Key), Client: clientName,
 		})
 		if err != nil {
@@ -182,6 +187,14 @@ func renamed(err error) error {
 		return own.WithField(name)
 	}
 	return err
+}
+
+// workspaceAt is the workspace of p that a path names: its name, or where its folder is.
+func (s *Server) workspaceAt(p parley.Principal, app, path string) (parley.Workspace, error) {
+	if !filepath.IsAbs(path) || s.o.Files == nil {
+		return parley.Workspace(path), nil
+	}
+	return s.o.Files.Named(p, app, path)
 }
 
 // conversationApp is the app that is meant when none is named.

@@ -107,6 +107,11 @@ func TestBatou(t *testing.T) {
 	if got := callTool(t, web, "lake_read", map[string]any{"path": "lake/ana"}); !strings.Contains(got, "# Ana B.") {
 		t.Errorf("over HTTP: %s", got)
 	}
+	for path, want := range map[string]string{"company": `"workspace_path":"company"`, dir: `"workspace_path":"company"`, filepath.Dir(dir): `"field":"workspace_path"`} {
+		if a := s.ask("POST", "/v1/conversations", `{"app":"batou","workspace_path":"`+path+`"}`); !strings.Contains(string(a.body), want) {
+			t.Errorf("a conversation in %s: %s", path, a)
+		}
+	}
 	// The default workspace is another lake.
 	plain := connected(t, &mcp.StreamableClientTransport{Endpoint: s.url + "/apps/batou/mcp", MaxRetries: -1})
 	if got := callTool(t, plain, "lake_read", map[string]any{"path": "lake/ana"}); !strings.Contains(got, "there is no entity") {

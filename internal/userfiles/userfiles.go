@@ -99,6 +99,15 @@ func (f *Files) Workspaces(p parley.Principal, app string) ([]parley.WorkspaceIn
 	return all, nil
 }
 
+// Named names the workspace of p that is in a folder. CodeNotFound: there is none of p's.
+func (f *Files) Named(p parley.Principal, app, dir string) (parley.Workspace, error) {
+	folders, err := f.o.Folders(app)
+	if err != nil {
+		return "", err
+	}
+	return folders.At(p, dir)
+}
+
 // Make makes a workspace of the user's own. Errors are as those of [workspace.Folders.Make].
 func (f *Files) Make(at At) (parley.WorkspaceInfo, error) {
 	folders, err := f.o.Folders(at.App)

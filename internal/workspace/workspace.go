@@ -170,7 +170,7 @@ func (f *Folders) Open(p parley.Principal, w parley.Workspace) (*os.Root, error)
 		return nil, field(err)
 	}
 	if f == nil || f.o.Root == "" && len(f.o.Shared) == 0 && f.o.Granted.Dir == "" {
-		return nil, field(parley.Errorf(parley.CodeInvalid, "this app has no workspaces").WithHint("leave the workspace out; an app has some when its app.yaml says workspaces"))
+		return nil, noneHere()
 	}
 	root, err := f.open(p, name, shared)
 	switch {
@@ -226,8 +226,17 @@ func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// At names the workspace of p that is in a folder, as [Folders.Dir] says it. Links to the folder name it, too.
+// At names the workspace of p that is in a folder, as [Folders.Dir] says it. Links to the folder name it, too. The
+// default workspace of a user is made if it is missing.
 func (f *Folders) At(p parley.Principal, dir string) (parley.Workspace, error) {
+	if f == nil {
+		return "", noneHere()
+	}
+	if root, err := filepath.Abs(f.o.Root); err == nil && f.o.Default != "" && filepath.Clean(dir) == filepath.Join(root, UserFolder(p), string(f.o.Default)) {
+		if err := f.makeDefault(p); err != nil {
+			return "", err
+		}
+	}
 	wanted, err := os.Stat(dir)
 	if err == nil {
 		list, err := f.List(p)
@@ -426,6 +435,10 @@ func enter(dir *os.Root, name string) (*os.Root, error) {
 		err = errAbsent
 	}
 	return in, err
+}
+
+func noneHere() error {
+	return field(parley.Errorf(parley.CodeInvalid, "this app has no workspaces").WithHint("leave the workspace out; an app has some when its app.yaml says workspaces"))
 }
 
 func (f *Folders) notFound(p parley.Principal, w parley.Workspace) error {

@@ -228,3 +228,26 @@ func TestDir_without_links(t *testing.T) {
 		}
 	}
 }
+
+// TestAt: a folder's path names the workspace of the user in it, also by a link, and nobody else's. The user's default is made.
+func TestAt(t *testing.T) {
+	t.Parallel()
+	f, root := folders(t, func(o *workspace.Options) { o.Default = "desk" })
+	bob := parley.Principal{User: "bob"}
+	users := filepath.Join(root, "users")
+	for path, want := range map[string]parley.Workspace{
+		"users/bob/vault": "vault", "users/ana=acme/bobs": "vault", "handbook": "shared/handbook", "users/bob/desk/": "desk", "users/bob/../bob/vault": "vault",
+		"users/ana=acme/vault": "", "users/ana=acme/desk": "", "users/bob": "", "users": "", "": "", "users/bob/none": "", "handbook/whose": "", "a\x00b": "",
+	} {
+		got, err := f.At(bob, filepath.Join(root, path))
+		if e := parley.Info(err); got != want || want == "" && (e.Code != parley.CodeNotFound || e.Field != "workspace" || strings.Contains(e.Hint, root)) {
+			t.Errorf("%q: %q, %+v", path, got, e)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(users, "ana=acme", "desk")); err == nil {
+		t.Error("another's workspace was made")
+	}
+	if got, err := (*workspace.Folders)(nil).At(bob, root); got != "" || parley.CodeOf(err) != parley.CodeInvalid {
+		t.Errorf("of an app without workspaces: %q, %v", got, err)
+	}
+}
