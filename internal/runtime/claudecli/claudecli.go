@@ -142,7 +142,7 @@ const maxStarts = 3
 func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	for n := 1; ; n++ {
 		t := &turn{
-			rt: rt, h: h, app: h.App(), attempt: rand.Text(), entry: parley.AgentPath(h.App().Entry), lines: newLines(), calls: newCalls(), fails: make(chan error, 1), reserving: make(chan struct{}, 1),
+			rt: rt, h: h, app: h.App(), attempt: rand.Text(), entry: parley.AgentPath(h.App().Entry), lines: newLines(), calls: newCalls(), fails: make(chan error, 1), done: make(chan struct{}), reserving: make(chan struct{}, 1),
 			late: map[parley.CallID]*time.Timer{}, again: map[parley.AgentPath][]parley.Item{}, gone: map[parley.CallID]bool{},
 		}
 		end, err := t.run(ctx)

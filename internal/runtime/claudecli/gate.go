@@ -22,21 +22,44 @@ func (p *process) serve(ctx context.Context, c control) (any, error) {
 		if c.Input.Event != "PreToolUse" {
 			return map[string]any{}, nil
 		}
-		t, err := p.await(ctx)
+		t, err := p.await(ctx, nil)
 		if err != nil {
 			return decision(false, "Nobody can allow this call now.", nil), nil //nolint:nilerr // an error would say less
 		}
-		return t.gate(ctx, c)
+		v, err := t.gate(ctx, c)
+		if err != nil {
+			t.withhold(ctx)
+		}
+		return v, err
 	case "can_use_tool":
-		t, err := p.await(ctx)
+		t, err := p.await(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
-		return t.permit(ctx, c)
+		v, err := t.permit(ctx, c)
+		if err != nil {
+			t.withhold(ctx)
+		}
+		return v, err
 	case "mcp_message":
 		return p.mcp(ctx, c.Server, c.Message)
 	}
 	return nil, fmt.Errorf("unsupported request %s", c.Subtype)
+}
+
+// withhold waits, if the attempt ends together with the process, until the CLI has withdrawn the request
+// or is gone: whatever it were told would become the result of the call in its conversation.
+func (t *turn) withhold(ctx context.Context) {
+	if t.ctx.Err() == nil {
+		return
+	}
+	select {
+	case <-t.done:
+		if !t.stays {
+			<-ctx.Done()
+		}
+	case <-ctx.Done():
+	}
 }
 
 // within returns a context that ends with ctx or the attempt, whichever is first.
@@ -52,6 +75,9 @@ func (t *turn) gate(ctx context.Context, c control) (any, error) {
 	defer cancel()
 	t.flush(ctx)
 	u, err := t.use(ctx, c.Input.ToolUseID)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return decision(false, parley.Info(err).Message, nil), nil
 	}
@@ -318,6 +344,9 @@ func (t *turn) permit(ctx context.Context, c control) (any, error) {
 	defer cancel()
 	deny := func(why string) any { return map[string]any{"behavior": "deny", "message": why} }
 	u, err := t.use(ctx, c.ToolUseID)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return deny(parley.Info(err).Message), nil
 	}
@@ -379,10 +408,10 @@ func (t *turn) call(ctx context.Context, call parley.CallID) (parley.ToolResult,
 // undecided ends the attempt because nobody has decided about a call. It returns when that is done: an
 // earlier answer to the CLI would become the result of a call that goes on later.
 func (t *turn) undecided(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !t.stopped() {
 		t.fail(err)
-		<-ctx.Done()
 	}
+	<-ctx.Done()
 	return err
 }
 
@@ -435,6 +464,9 @@ func (t *turn) finish(ctx context.Context, u *use, r parley.ToolResult) {
 	t.mu.Unlock()
 	if t.ctx.Err() != nil && u.name == "Bash" && nativeIn(t.app, u.name) != nil && r.Outcome != parley.OutcomeOK && u.allowed != nil {
 		r.Outcome = parley.OutcomeUnknown // it was cut off
+	}
+	if c.Status == parley.ToolIsRequested && r.Outcome == parley.OutcomeError && t.stopped() {
+		r.Outcome, r.Output = parley.OutcomeCancelled, notMade+stoppedByUser+"."
 	}
 	if u.name == "Task" {
 		t.endAgent(now, u, r)

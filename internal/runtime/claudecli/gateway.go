@@ -103,12 +103,13 @@ func (g *gateway) messages(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusRequestEntityTooLarge, "request_too_large", "Request exceeds the maximum size")
 		return
 	}
-	t, err := p.await(r.Context())
+	t, err := p.await(r.Context(), func(t *turn) { t.serving.Add(1) })
 	if err != nil {
 		// 403 is not tried again by the CLI.
 		refuse(w, http.StatusForbidden, "permission_error", parley.Info(err).Message)
 		return
 	}
+	defer t.serving.Done()
 	t.model(w, r, body)
 }
 

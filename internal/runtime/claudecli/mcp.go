@@ -39,11 +39,12 @@ func (p *process) mcp(ctx context.Context, server string, raw json.RawMessage) (
 	case "tools/list":
 		result = map[string]any{"tools": p.listed(server)}
 	case "tools/call":
-		t, err := p.await(ctx)
+		t, err := p.await(ctx, func(t *turn) { t.making.Add(1) })
 		if err != nil {
 			return nil, err
 		}
 		if result, err = t.ours(ctx, m.Params.Meta.UseID); err != nil {
+			t.withhold(ctx)
 			return nil, err
 		}
 	}
@@ -70,9 +71,8 @@ func (p *process) listed(server string) []any {
 	return list
 }
 
-// ours makes a call of a tool of ours for the CLI.
+// ours makes a call of a tool of ours for the CLI. It is one of making.
 func (t *turn) ours(ctx context.Context, useID string) (any, error) {
-	t.making.Add(1)
 	defer t.making.Done()
 	t.flush(ctx)
 	u, err := t.use(ctx, useID)

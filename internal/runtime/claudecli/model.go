@@ -38,8 +38,6 @@ func (t *turn) model(w http.ResponseWriter, r *http.Request, body []byte) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
-	t.serving.Add(1)
-	defer t.serving.Done()
 	var ask asked
 	var top map[string]json.RawMessage
 	if json.Unmarshal(body, &ask) != nil || json.Unmarshal(body, &top) != nil {

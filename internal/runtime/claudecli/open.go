@@ -153,6 +153,9 @@ func words(text string) []any { return []any{map[string]any{"type": "text", "tex
 func (t *turn) prompt(ctx context.Context, s *parley.Session, fresh bool, known int) ([]any, error) {
 	var content []any
 	if fresh {
+		if text := cutOff(s, known); text != "" {
+			content = append(content, words(text)...)
+		}
 		if text := memory(s, known); text != "" {
 			content = append(content, words(text)...)
 		}
@@ -254,6 +257,20 @@ func note(s *parley.Session) string {
 
 // maxMemory limits what a new conversation is told of earlier turns, in bytes.
 const maxMemory = 256 << 10
+
+// cutOff tells a conversation what became of the calls of the last turn that it contains, if that did not
+// complete. What the CLI itself says of calls that were under way may be wrong.
+func cutOff(s *parley.Session, known int) string {
+	if known == 0 || known > len(s.History) {
+		return ""
+	}
+	x := s.History[known-1]
+	did := prompt.Effects(x)
+	if x.Status == parley.StatusCompleted || did == "" {
+		return ""
+	}
+	return "<previous-turn>\nThe turn before ended as " + string(x.Status) + ". This is what is known of it:\n" + did + "\n</previous-turn>"
+}
 
 // memory tells a conversation about the turns that it does not contain: all but the first known ones.
 func memory(s *parley.Session, known int) string {

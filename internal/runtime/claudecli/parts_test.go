@@ -65,21 +65,46 @@ func TestUpTo(t *testing.T) {
 		line("user", p("two"), a(4)), line("assistant", a(5), p("two")),
 		line("user", p("three"), a(5)), line("assistant", a(6), p("three")),
 	}
-	after := append(whole, line("user", p("four"), a(4)), line("assistant", a(7), p("four"))) // two and three were taken back
+	said := func(kind, id, parent, content string) string {
+		return strings.TrimSuffix(line(kind, id, parent), "}") + `,"message":{"content":` + content + `}}`
+	}
+	asks := func(id string) string {
+		return fmt.Sprintf(`[{"type":"tool_use","id":%q,"name":"Write","input":{}}]`, id)
+	}
+	returns := func(id string) string {
+		return fmt.Sprintf(`[{"type":"tool_result","tool_use_id":%q,"content":"ok"}]`, id)
+	}
+	text := func(text string) string { return fmt.Sprintf(`[{"type":"text","text":%q}]`, text) }
+	called := func(more ...string) []string { // a second turn with two calls at once
+		return append([]string{
+			line("user", p("one"), ""), line("assistant", a(1), p("one")), said("user", p("two"), a(1), text("go")),
+			said("assistant", a(2), p("two"), asks("x")), said("assistant", a(3), a(2), asks("y")),
+		}, more...)
+	}
+	returned := []string{said("user", a(4), a(2), returns("x")), said("user", a(5), a(3), returns("y"))} // each beside its call
+	after := append(whole, line("user", p("four"), a(4)), line("assistant", a(7), p("four")))            // two and three were taken back
 	for name, c := range map[string]struct {
 		lines []string
 		turns string
 		at    string
 		known int
 	}{
-		"everything":         {whole, "one two three", a(6), 3},
-		"rewound":            {whole, "one two", a(5), 2},
-		"later turns missed": {whole, "one two three other", a(6), 3},
-		"older turns gone":   {whole, "two three", a(6), 2},
-		"another session's":  {whole, "x y", "", 0},
-		"taken back before":  {after, "one four", a(7), 2},
-		"cut off":            {append(whole[:5:5], whole[5][:20]), "one", a(4), 1},
-		"nothing":            {nil, "one", "", 0},
+		"everything":          {whole, "one two three", a(6), 3},
+		"rewound":             {whole, "one two", a(5), 2},
+		"later turns missed":  {whole, "one two three other", a(6), 3},
+		"older turns gone":    {whole, "two three", a(6), 2},
+		"another session's":   {whole, "x y", "", 0},
+		"taken back before":   {after, "one four", a(7), 2},
+		"cut off":             {append(whole[:5:5], whole[5][:20]), "one", a(4), 1},
+		"nothing":             {nil, "one", "", 0},
+		"calls made":          {append(called(returned...), said("assistant", a(6), a(5), text("Done."))), "one two", a(6), 2},
+		"calls not made":      {called(), "one two", a(1), 1},
+		"one call not made":   {append(called(returned[1]), said("assistant", a(6), a(5), text("Done."))), "one two", a(1), 1},
+		"cut off after them":  {called(returned...), "one two", a(1), 1},
+		"cut off in thought":  {append(called(returned...), said("assistant", a(6), a(5), `[{"type":"thinking","thinking":"hm"}]`)), "one two", a(1), 1},
+		"interrupted":         {append(called(returned...), said("user", a(6), a(5), text("[Request interrupted by user for tool use]"))), "one two", a(6), 2},
+		"steered, cut off":    {append(called(), said("user", promptID("two", "steer"), a(3), text("no")), said("assistant", a(6), promptID("two", "steer"), text("Done."))), "one two", a(1), 1},
+		"gone on from before": {append(called(), said("user", p("three"), a(1), text("now")), said("assistant", a(6), p("three"), text("Done."))), "one two three", a(6), 3},
 	} {
 		var turns []parley.TurnID
 		for _, id := range strings.Fields(c.turns) {

@@ -358,11 +358,14 @@ func (p *process) detach() {
 }
 
 // await returns the turn that the process works for. If there is none, the CLI begins one by
-// itself, and await waits until that runs.
-func (p *process) await(ctx context.Context) (*turn, error) {
+// itself, and await waits until that runs. join is called with it before it can be over; it may be nil.
+func (p *process) await(ctx context.Context, join func(*turn)) (*turn, error) {
 	for {
 		p.mu.Lock()
 		t, changed, ending := p.turn, p.changed, p.ending
+		if t != nil && join != nil {
+			join(t)
+		}
 		p.mu.Unlock()
 		if t != nil {
 			return t, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
@@ -54,37 +55,71 @@ type entry struct {
 	Parent    string `json:"parentUuid"`
 	Session   string `json:"sessionId"`
 	Sidechain bool   `json:"isSidechain"`
+
+	open bool // it has a call of a tool without a result
+	ends bool // a turn may end with it
+}
+
+// interruptMark is how the message begins with which the CLI ends a turn that was interrupted.
+const interruptMark = "[Request interrupted by user"
+
+// read reads the content of an entry. It adds the calls of tools that it contains to asked, and the calls
+// of which it contains the results to answered.
+func (e *entry) read(content json.RawMessage, asked map[string][]string, answered map[string]bool) {
+	e.ends = e.Type == "assistant"
+	for _, b := range blocks(content) {
+		switch b.Type {
+		case "tool_use":
+			asked[e.UUID] = append(asked[e.UUID], b.ID)
+		case "tool_result":
+			answered[b.ToolUseID] = true
+		}
+		switch e.Type {
+		case "assistant":
+			e.ends = e.ends && b.Type != "tool_use" && b.Type != "thinking" && b.Type != "redacted_thinking"
+		case "user":
+			e.ends = e.ends || b.Type == "text" && !isPrompt(e.UUID) && strings.HasPrefix(b.Text, interruptMark)
+		}
+	}
 }
 
 // chain returns the conversation of a transcript, oldest entry first, and the CLI's id of the
 // session. It follows the parents from the last entry, as the CLI does.
 func chain(body []byte) (list []entry, session string) {
-	byID := map[string]entry{}
+	byID, asked, answered := map[string]entry{}, map[string][]string{}, map[string]bool{}
 	leaf := ""
 	r := bufio.NewScanner(bytes.NewReader(body))
 	r.Buffer(nil, maxLine)
 	for r.Scan() {
-		var e entry
-		if json.Unmarshal(r.Bytes(), &e) != nil {
+		var l struct {
+			entry
+			Message struct {
+				Content json.RawMessage `json:"content"`
+			} `json:"message"`
+		}
+		if json.Unmarshal(r.Bytes(), &l) != nil {
 			continue // a line that was being written when the CLI ended
 		}
+		e := l.entry
 		if e.Session != "" {
 			session = e.Session
 		}
 		if e.UUID == "" || e.Sidechain {
 			continue
 		}
-		byID[e.UUID] = e
 		if e.Type == "user" || e.Type == "assistant" {
 			leaf = e.UUID
+			e.read(l.Message.Content, asked, answered)
 		}
+		byID[e.UUID] = e
 	}
 	for id := leaf; id != ""; {
 		e, ok := byID[id]
 		if !ok {
 			break
 		}
-		delete(byID, id) // a circle ends
+		delete(byID, id)                                                                           // a circle ends
+		e.open = slices.ContainsFunc(asked[id], func(call string) bool { return !answered[call] }) // results may be beside the chain
 		list = append(list, e)
 		id = e.Parent
 	}
@@ -95,28 +130,36 @@ func chain(body []byte) (list []entry, session string) {
 }
 
 // upTo finds how much of a conversation a session can continue from: everything up to the end of the
-// newest of its turns that the conversation contains. turns are those of the session's history,
-// oldest first. known says how many of them the conversation contains in this way; 0: none.
+// newest of its turns that the conversation contains as a whole. A turn whose process was ended before it
+// had written everything is not whole: it may ask for calls without their results, which models refuse, and
+// lack what took effect. turns are those of the session's history, oldest first. known says how many of them
+// the conversation contains in this way; 0: none.
 func upTo(list []entry, turns []parley.TurnID) (at string, known int) {
 	of := map[string]int{}
 	for i, id := range turns {
 		of[turnMark(id)] = i + 1
 	}
+	seen := 0
 	for i, e := range list {
 		n := of[markOf(e.UUID)]
-		if e.Type != "user" || n <= known {
+		if e.Type != "user" || n <= seen {
 			continue
 		}
-		last := ""
+		seen = n
+		var last entry
+		open := false
 		for _, later := range list[i:] {
 			if later.Type == "user" && isPrompt(later.UUID) && of[markOf(later.UUID)] != n {
 				break
 			}
+			open = open || later.open
 			if later.Type == "user" || later.Type == "assistant" {
-				last = later.UUID
+				last = later
 			}
 		}
-		at, known = last, n
+		if !open && last.ends {
+			at, known = last.UUID, n
+		}
 	}
 	return at, known
 }

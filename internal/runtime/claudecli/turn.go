@@ -21,6 +21,9 @@ type turn struct {
 	// attempt is different in each attempt.
 	attempt string
 	ctx     context.Context //nolint:containedctx // the attempt's: requests of the CLI arrive outside Run's goroutine
+	stop    <-chan struct{} // closed when the turn is stopped from outside
+	done    chan struct{}   // closed when the attempt is over
+	stays   bool            // the process stays for another turn; written before done is closed
 	p       *process
 
 	lines   *lines
@@ -78,6 +81,7 @@ func (t *turn) exceeded(b *parley.BudgetReached, err *parley.Error) {
 
 // run makes the attempt.
 func (t *turn) run(ctx context.Context) (end seam.Ending, err error) {
+	t.stop = ctx.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errGone) // what waits for a human stops when the attempt is over
 	t.ctx = ctx
@@ -113,6 +117,8 @@ func (t *turn) run(ctx context.Context) (end seam.Ending, err error) {
 	defer func() {
 		t.p.detach()
 		t.serving.Wait()
+		t.stays = err == nil
+		close(t.done)
 		if err == nil {
 			t.rt.pool.release(t.p)
 		}
@@ -145,7 +151,7 @@ const writtenWithin = time.Second
 
 // follow serves the CLI until its turn ends.
 func (t *turn) follow(ctx context.Context) (end seam.Ending, err error) {
-	stop := ctx.Done()
+	stop := t.stop
 	var late <-chan time.Time
 	for {
 		if m, ok := t.lines.next(); ok {
@@ -159,6 +165,9 @@ func (t *turn) follow(ctx context.Context) (end seam.Ending, err error) {
 		select {
 		case <-t.lines.came:
 		case err := <-t.fails:
+			if t.stopped() {
+				continue // what was cut off fails; the CLI itself stops in an orderly way, so that its conversation does, too
+			}
 			return t.soFar(), err
 		case <-t.p.conn.ended:
 			if len(t.lines.came) > 0 {
@@ -182,6 +191,16 @@ func (t *turn) follow(ctx context.Context) (end seam.Ending, err error) {
 				return end, err
 			}
 		}
+	}
+}
+
+// stopped reports whether the turn is stopped from outside.
+func (t *turn) stopped() bool {
+	select {
+	case <-t.stop:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -260,7 +279,7 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 	failed, bound, model := t.over, t.bound, t.broke
 	t.mu.Unlock()
 	if ctx.Err() != nil {
-		t.lostCalls("the user stopped the turn")
+		t.lostCalls(stoppedByUser)
 		return true, t.soFar(), context.Cause(ctx)
 	}
 	if failed != nil {
@@ -310,6 +329,7 @@ func (t *turn) agentsWork() bool {
 // leave ends the process and everything that the attempt is doing.
 func (t *turn) leave() {
 	if t.p != nil {
+		t.p.detach()
 		t.p.kill()
 	}
 	t.mu.Lock()

@@ -90,6 +90,11 @@ func (t *turn) lost(ctx context.Context) error {
 	return nil
 }
 
+const (
+	notMade       = "The call was not made: "
+	stoppedByUser = "the user stopped the turn"
+)
+
 // lostCalls ends the calls of a turn of the CLI that got no result.
 func (t *turn) lostCalls(why string) {
 	now := t.h.State().Turn
@@ -100,7 +105,7 @@ func (t *turn) lostCalls(why string) {
 		if c.Status == parley.ToolIsEnded {
 			continue
 		}
-		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The call was not made: " + why + "."}
+		r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: notMade + why + "."}
 		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
 			r.Outcome, r.Output = parley.OutcomeUnknown, "The call was cut off: "+why+". It is not known how far it came."
 		}

@@ -28,7 +28,8 @@
 //   - It keeps a session's messages under CLAUDE_CONFIG_DIR, so that --resume, --fork-session and
 //     --resume-session-at find what was there when it was killed.
 //   - [Play.At] counts steps: each line that is read or written, each effect and each model call.
-//     At one of them it is killed, freezes, or waits to be interrupted.
+//     At one of them it is killed, freezes, or waits to be interrupted. [Play.Stopped] lets that happen
+//     when it is interrupted.
 //
 // What it does not do: decide about permissions by rules (it asks where the capture asked, or
 // when live for what is not in --allowedTools and does not only read), run sub-agents and

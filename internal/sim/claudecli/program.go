@@ -26,9 +26,10 @@ type Play struct {
 	Alters     bool   `json:"alters,omitempty"`  // with Live: what Write is to write becomes [Altered], as in a program that has its own ideas
 	At         int    `json:"at,omitempty"`      // the step at which something happens; 0: none
 	Then       string `json:"then,omitempty"`    // what happens: [Die], [Freeze], [Pause] or [Swell]
+	Stopped    string `json:"stopped,omitempty"` // what happens when it is interrupted, in place of its stop: as Then
 }
 
-// What happens at a step.
+// What happens at a step, or when the program is interrupted.
 const (
 	Die    = "die"    // it is killed, directly after the step
 	Freeze = "freeze" // it does nothing any more until its input ends
@@ -238,8 +239,13 @@ func (p *program) step() error {
 	if p.o.Play.At != p.steps {
 		return nil
 	}
-	p.o.Note("steps.log", fmt.Sprintf("%s at %d", p.o.Play.Then, p.steps))
-	switch p.o.Play.Then {
+	return p.happens(p.o.Play.Then)
+}
+
+// happens lets something happen.
+func (p *program) happens(what string) error {
+	p.o.Note("steps.log", fmt.Sprintf("%s at %d", what, p.steps))
+	switch what {
 	case Die:
 		if p.o.Kill != nil {
 			p.o.Kill()
@@ -271,7 +277,7 @@ func (p *program) step() error {
 			}
 		}
 	}
-	return fmt.Errorf("the play knows no %q", p.o.Play.Then)
+	return fmt.Errorf("the play knows no %q", what)
 }
 
 // write writes a line of ours.
@@ -329,6 +335,9 @@ func (p *program) take(h heard) error {
 	case "control_request":
 		subtype, id := text(l, "request", "subtype"), text(l, "request_id")
 		if subtype == "interrupt" {
+			if what := p.o.Play.Stopped; what != "" {
+				return p.happens(what)
+			}
 			return interrupted(id)
 		}
 		if subtype == "initialize" || p.comes(subtype) {

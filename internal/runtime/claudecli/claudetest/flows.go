@@ -33,7 +33,7 @@ func (c CLI) start(t testing.TB, change ...Change) *Rig {
 // Flows are what sessions do with a CLI.
 func Flows(t *testing.T, c CLI) {
 	for name, f := range map[string]func(*testing.T, CLI){
-		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "steered": steered,
+		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "cut off": cutOff, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
 		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "unknown tools": unknownTools, "together": together, "condensed": condensed, "secret": secret, "growing": growing, "compacted": compacted, "swapped": swapped,
 		"crashes": crashes, "dying": dies, "swelling": swells, "killed in between": killedAlone, "killed in a call": killedInCall, "agents": agents, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
@@ -41,8 +41,8 @@ func Flows(t *testing.T, c CLI) {
 		if !c.Real && (name == "compacted" || strings.HasPrefix(name, "agents") || strings.HasPrefix(name, "shells")) {
 			continue // the stand-in has none, and does not compact
 		}
-		if c.Real && (name == "altered" || name == "growing") || !c.Real && name == "swapped" || c.Real && (name == "dying" || name == "swelling") {
-			continue // the real one does not alter, die or swell, and cuts what commands print; the stand-in has no fence
+		if c.Real && (name == "altered" || name == "growing") || !c.Real && name == "swapped" || c.Real && (name == "dying" || name == "swelling" || name == "cut off") {
+			continue // the real one does not alter, die or swell as one wishes, and cuts what commands print; the stand-in has no fence
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,13 +228,15 @@ func plans(t *testing.T, c CLI) {
 	}
 }
 
-// stopped: a turn is stopped while a command runs, and while a person is asked; the session goes on.
+// stopped: a turn is stopped while a command runs, and while a person is asked; the session goes on with the
+// same conversation.
 func stopped(t *testing.T, c CLI) {
-	r := c.start(t)
+	r := c.start(t, asks)
 	defer r.Stop()
 	s := r.Session()
 	if c.Real { // the stand-in cannot be interrupted in a command
 		turn := r.Send(s.ID, Script(Step{Use: []Use{bash("touch began; sleep 60; touch ended")}}, Step{Text: "Done."}))
+		r.answer(t, r.waiting(t, s), parley.Answer{Choice: parley.ChoiceAllow})
 		within(t, "the command", func() bool { return r.File("began") == "" })
 		if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, ""); err != nil {
 			t.Fatal(err)
@@ -246,13 +248,48 @@ func stopped(t *testing.T, c CLI) {
 			t.Errorf("%v\n%s", got, Told(r.Log(s.ID)))
 		}
 	}
-	turn := r.Send(s.ID, Script(Step{Use: []Use{which}}, Step{Text: "Done."}))
+	if c.Real {
+		r.say(t, s, Step{Text: "On."})
+	}
+	for _, use := range []Use{which, write(r, "a.txt", "hello"), {"mcp__parley__count", map[string]any{"what": "x"}}} {
+		turn := r.Send(s.ID, Script(Step{Use: []Use{use}}, Step{Text: "Done."}))
+		r.waiting(t, s)
+		if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		within(t, "the turn ends", func() bool { return r.Await(turn.ID).Status == parley.StatusCancelled })
+		got := r.say(t, s, Step{Text: sees})
+		if strings.Contains(got, "restored-history") || !strings.Contains(got, "[Request interrupted by user") {
+			t.Errorf("%s: the conversation does not go on: %q", use.Name, got)
+		}
+	}
+	for _, e := range ended(t, r.check(t, s)) {
+		if !strings.HasSuffix(e, " cancelled") && e != "Bash unknown" {
+			t.Error(e)
+		}
+	}
+}
+
+// cutOff: the CLI dies when a turn is stopped, before it has written to its conversation what became of the
+// call. The next turn does not go on from there: it is told of the stopped one, and continues the one before.
+func cutOff(t *testing.T, c CLI) {
+	r := New(t, c.Play(t, sim.Play{Stopped: sim.Die}, sim.Play{}), t.TempDir(), mem.New())
+	defer r.Stop()
+	s := r.Session()
+	r.say(t, s, Step{Text: "The password is swordfish."})
+	turn := r.Send(s.ID, Script(Step{Text: "Trout.", Use: []Use{write(r, "a.txt", "hello")}}, Step{Use: []Use{which}}, Step{Text: "Done."}))
 	r.waiting(t, s)
 	if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "the turn ends", func() bool { return r.Await(turn.ID).Status == parley.StatusCancelled })
-	if got := r.say(t, s, Step{Text: "Still here."}); got != "Still here." {
+	got := r.say(t, s, Step{Text: sees})
+	for _, want := range []string{"swordfish", "<restored-history>", "Trout.", "[the turn ended as cancelled]", "Write: done"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if strings.Count(got, "swordfish") != 2 { // the script, and the answer: once each
 		t.Errorf("%q", got)
 	}
 	r.check(t, s)
