@@ -135,7 +135,7 @@ func FuzzDrawn(f *testing.F) {
 			Kind: parley.KindQuestion, Title: s, Text: s, Detail: s, Tool: s, URL: s, Reaches: []string{s},
 			Questions: []parley.Question{{Question: s, Header: s, Options: []parley.Option{{Label: s, Description: s}}}},
 		}, 0, d.now)
-		m := &model{look: l, w: w, h: 30, o: Options{Env: func(string) string { return "" }}}
+		m := &model{ed: newEditor(), look: l, w: w, h: 30, o: Options{Env: func(string) string { return "" }}}
 		lines, _, _ := a.draw(m, w, 20)
 		for _, line := range lines {
 			if n := ansi.StringWidth(line); n > w {
