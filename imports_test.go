@@ -104,7 +104,7 @@ var mayImport = []struct {
 	{"internal/storecopy", []string{".", "internal/seam"}},
 	{"internal/checkpoint", []string{".", "internal/datafolder"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
-	{"internal/tui/chat", []string{".", "client", "internal/tui"}},
+	{"internal/tui/chat", []string{".", "client", "internal/nearest", "internal/tui"}},
 	{"internal/*", []string{"."}},
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/parley-server/parley"
 )
@@ -20,8 +21,10 @@ type App struct {
 	Examples    []string       `json:"examples"`   // questions to offer
 	FollowUps   []string       `json:"follow_ups"` // questions to offer below an answer
 	Wires       []string       `json:"wires"`
-	Modes       []string       `json:"modes"`   // permission modes that a session may choose
-	Notices     []string       `json:"notices"` // to be shown
+	Modes       []string       `json:"modes"`    // permission modes that a session may choose
+	Runtime     string         `json:"runtime"`  // what carries out its turns: loop or claude
+	Runtimes    []string       `json:"runtimes"` // that a session may choose besides
+	Notices     []string       `json:"notices"`  // to be shown
 }
 
 // AppAgent is one agent of an app.
@@ -89,6 +92,17 @@ func (c *Client) Apps(ctx context.Context) ([]App, error) {
 // App reads one app.
 func (c *Client) App(ctx context.Context, name string) (App, error) {
 	return get[App](ctx, c, call{method: http.MethodGet, path: p("/v1/apps/%s", name)})
+}
+
+// AppCommands lists the slash commands that a new session of an app would have in a workspace;
+// empty: the app's default.
+func (c *Client) AppCommands(ctx context.Context, app string, workspace parley.Workspace) ([]parley.SlashCommand, error) {
+	q := url.Values{}
+	set(q, "workspace", string(workspace))
+	list, err := get[struct {
+		Commands []parley.SlashCommand `json:"commands"`
+	}](ctx, c, call{method: http.MethodGet, path: p("/v1/apps/%s/commands", app), query: q})
+	return list.Commands, err
 }
 
 // Models lists the configured models.

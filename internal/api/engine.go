@@ -42,7 +42,7 @@ type Engine interface {
 	Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error)
 	Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error)
 	Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error)
-	AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error)
+	AppCommands(ctx context.Context, p parley.Principal, app string, workspace parley.Workspace) ([]parley.SlashCommand, error)
 	Resources(ctx context.Context, p parley.Principal, id parley.SessionID, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error)
 	AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error)
 	Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Approval, error)

@@ -134,9 +134,13 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-app-commands", Method: http.MethodGet, Path: "/v1/apps/{app}/commands", Tags: tags, Summary: "List the slash commands of a new session of an app",
-		Description: "Those that a session would have if it were created now without naming a workspace. No session is made.",
-	}, func(ctx context.Context, p parley.Principal, in *AppParam) (*body[commandList], error) {
-		list, err := e.AppCommands(ctx, p, in.App)
+		Description: "Those that a session would have if it were created now in the workspace. No session is made.",
+	}, func(ctx context.Context, p parley.Principal, in *struct {
+		AppParam
+		Workspace parley.Workspace `query:"workspace" maxLength:"80" doc:"The workspace; that of new sessions when not given."`
+	},
+	) (*body[commandList], error) {
+		list, err := e.AppCommands(ctx, p, in.App, in.Workspace)
 		return ok(commandList{some(list)}, err)
 	})
 	route(s, huma.Operation{

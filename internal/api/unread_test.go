@@ -392,8 +392,8 @@ func (s slow) Commands(ctx context.Context, p parley.Principal, id parley.Sessio
 	return after(ctx, s, func() ([]parley.SlashCommand, error) { return s.Engine.Commands(ctx, p, id) })
 }
 
-func (s slow) AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error) {
-	return after(ctx, s, func() ([]parley.SlashCommand, error) { return s.Engine.AppCommands(ctx, p, app) })
+func (s slow) AppCommands(ctx context.Context, p parley.Principal, app string, workspace parley.Workspace) ([]parley.SlashCommand, error) {
+	return after(ctx, s, func() ([]parley.SlashCommand, error) { return s.Engine.AppCommands(ctx, p, app, workspace) })
 }
 
 func (s slow) Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Approval, error) {

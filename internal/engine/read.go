@@ -200,10 +200,10 @@ func (e *Engine) Commands(ctx context.Context, p parley.Principal, id parley.Ses
 	return list, err
 }
 
-// AppCommands lists the slash commands that a new session of the app would have in the app's
-// default workspace. It makes no session.
-func (e *Engine) AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error) {
-	at, err := e.newScope(p, app)
+// AppCommands lists the slash commands that a new session of the app would have in a workspace;
+// empty: the app's default. It makes no session.
+func (e *Engine) AppCommands(ctx context.Context, p parley.Principal, app string, workspace parley.Workspace) ([]parley.SlashCommand, error) {
+	at, err := e.newScope(p, app, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -215,13 +215,13 @@ func (e *Engine) AppCommands(ctx context.Context, p parley.Principal, app string
 	return in.Commands(), nil
 }
 
-// newScope is the scope of a new session of the app whose creator names no workspace.
-func (e *Engine) newScope(p parley.Principal, app string) (at seam.Scope, err error) {
+// newScope is the scope of a new session of the app; workspace is the one that its creator names.
+func (e *Engine) newScope(p parley.Principal, app string, workspace parley.Workspace) (at seam.Scope, err error) {
 	a, err := e.app(app)
 	if err != nil {
 		return at, err
 	}
-	space, _, err := workspaceOf(p, a, "")
+	space, _, err := workspaceOf(p, a, workspace)
 	return seam.Scope{Principal: p, App: app, Workspace: space}, err
 }
 

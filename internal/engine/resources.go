@@ -476,7 +476,7 @@ func (e *Engine) Resources(ctx context.Context, p parley.Principal, id parley.Se
 // AppResources is Resources for a new session of the app in the app's default workspace. It makes
 // no session.
 func (e *Engine) AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (page parley.ResourceList, next parley.ResourceRef, err error) {
-	at, err := e.newScope(p, app)
+	at, err := e.newScope(p, app, "")
 	if err != nil {
 		return page, next, err
 	}

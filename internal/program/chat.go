@@ -24,7 +24,7 @@ import (
 func newChat(f *flags) *cobra.Command {
 	var server, keyFile string
 	var o chat.Options
-	var app, session, space string
+	var app, session, space, runtime string
 	cmd := &cobra.Command{
 		Use: "chat", Short: "Talk with agents on this terminal", Args: cobra.NoArgs,
 		Long: `Talk with agents on this terminal: choose a session or begin one, see what agents say
@@ -43,14 +43,14 @@ file.`,
   parley chat --session last
   PARLEY_KEY=... parley chat --server https://parley.example.org`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if session != "" && (app != "" || space != "" || o.Title != "") {
-				return usage(parley.Errorf(parley.CodeInvalid, "--session is given, and so is --app, --workspace or --title").
-					WithHint("these are of a new session; leave out one of them"))
+			if session != "" && (app != "" || space != "" || o.Title != "" || runtime != "") {
+				return usage(parley.Errorf(parley.CodeInvalid, "--session is given, and so is --app, --workspace, --title or --runtime").
+					WithHint("these are of a new session; leave out one of them (/title and /runtime change an old one)"))
 			}
-			if app == "" && (space != "" || o.Title != "") {
-				return usage(parley.Errorf(parley.CodeInvalid, "--workspace and --title are of a new session").WithHint("name its app with --app"))
+			if app == "" && (space != "" || o.Title != "" || runtime != "") {
+				return usage(parley.Errorf(parley.CodeInvalid, "--workspace, --title and --runtime are of a new session").WithHint("name its app with --app"))
 			}
-			o.App, o.Workspace = app, parley.Workspace(space)
+			o.App, o.Workspace, o.Runtime = app, parley.Workspace(space), runtime
 			if cmd.Flags().Changed("model") {
 				o.Model = *f.set["model"]
 			}
@@ -84,6 +84,7 @@ file.`,
 	cmd.Flags().StringVar(&app, "app", "", "begin a session with the app of this `name`")
 	cmd.Flags().StringVar(&space, "workspace", "", "`name` of the new session's workspace (default: the app's)")
 	cmd.Flags().StringVar(&o.Title, "title", "", "`title` of the new session")
+	cmd.Flags().StringVar(&runtime, "runtime", "", "`name` of what carries out the new session's turns, loop or claude (default: the app's)")
 	cmd.Flags().StringVar(&session, "session", "", "open this session, by its `id`; \"last\" is the one that changed last")
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of a server elsewhere (PARLEY_SERVER)")
 	cmd.Flags().StringVar(&keyFile, "key-file", "", "`file` with the key for that server (default: PARLEY_KEY)")

@@ -56,12 +56,19 @@ func TestExtensions(t *testing.T) {
 	}
 	// The commands of a new session can be listed before there is one.
 	p.write(filepath.Join(users, "local/main/.claude/commands/usual.md"), "---\ndescription: As ever.\n---\nusual")
-	names = nil
-	for _, c := range must[struct{ Commands []parley.SlashCommand }](s, "GET", "/v1/apps/notes/commands", "").Commands {
-		names = append(names, c.Name+"@"+c.From)
+	for query, want := range map[string]string{
+		"": "everybody@platform mine@user ours@app usual@workspace", "?workspace=vault": "do@workspace everybody@platform mine@user ours@app",
+	} {
+		names = nil
+		for _, c := range must[struct{ Commands []parley.SlashCommand }](s, "GET", "/v1/apps/notes/commands"+query, "").Commands {
+			names = append(names, c.Name+"@"+c.From)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("commands of a new session%s: %s", query, got)
+		}
 	}
-	if got := strings.Join(names, " "); got != "everybody@platform mine@user ours@app usual@workspace" {
-		t.Errorf("commands of a new session: %s", got)
+	if got := s.ask("GET", "/v1/apps/notes/commands?workspace=nowhere", ""); got.status != 404 {
+		t.Errorf("commands in no workspace: %d %s", got.status, got.body)
 	}
 	if all := must[struct{ Sessions []parley.SessionInfo }](s, "GET", "/v1/sessions", "").Sessions; len(all) != 1 || all[0].ID != vault {
 		t.Errorf("sessions: %+v", all)

@@ -42,6 +42,7 @@ type Options struct {
 	Workspace parley.Workspace // of a new session; empty: the app's default
 	Title     string           // of a new session
 	Model     string           // of a new session; empty: the app's
+	Runtime   string           // of a new session; empty: the app's
 
 	Plain    bool
 	In       io.Reader

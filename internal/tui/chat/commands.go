@@ -30,6 +30,7 @@ func locals() []command {
 		{name: "title", args: "TEXT", about: "name the session", do: (*model).titleCommand},
 		{name: "mode", args: "[name]", about: "how much is asked before something is done", do: (*model).modeCommand},
 		{name: "model", args: "[name]", about: "choose the model", do: (*model).modelCommand},
+		{name: "runtime", args: "[name]", about: "choose what carries out the turns", do: (*model).runtimeCommand},
 		{name: "attach", args: "PATH", about: "attach a file to the next message; without a path: what is attached", do: (*model).attachCommand},
 		{name: "stop", about: "interrupt the turn", session: true, do: func(m *model, _ string) tea.Cmd { return m.stop() }},
 		{name: "resume", about: "go on with an interrupted turn", session: true, do: func(m *model, _ string) tea.Cmd { return m.resume() }},
@@ -53,7 +54,7 @@ func locals() []command {
 // local runs a command of this program, if the text is one.
 func (m *model) local(text string) (tea.Cmd, bool) {
 	name, args, ok := parley.Slash(text)
-	if !ok || strings.HasPrefix(text, "//") {
+	if !ok {
 		return nil, false
 	}
 	if name == "exit" {
@@ -77,9 +78,6 @@ func (m *model) local(text string) (tea.Cmd, bool) {
 func (m *model) newCommand(args string) tea.Cmd {
 	if args != "" {
 		return m.newSession(draft{app: args})
-	}
-	if m.conv != nil && len(m.apps) > 1 {
-		return m.chooseApp()
 	}
 	return m.chooseApp()
 }

@@ -39,15 +39,26 @@ type fileList struct {
 // maxFiles is how many files are offered.
 const maxFiles = 20_000
 
+// listCommands reads the server's commands of the session, or of the one that is begun.
+func (m *model) listCommands() func(context.Context, *client.Client) ([]parley.SlashCommand, error) {
+	if m.conv != nil {
+		id := m.conv.info.ID
+		return func(ctx context.Context, c *client.Client) ([]parley.SlashCommand, error) { return c.Commands(ctx, id) }
+	}
+	app, space := m.draft.app, m.draft.workspace
+	return func(ctx context.Context, c *client.Client) ([]parley.SlashCommand, error) {
+		return c.AppCommands(ctx, app, space)
+	}
+}
+
 func (m *model) readCommands() tea.Cmd {
-	id := m.conv.info.ID
-	return ask(m, func(ctx context.Context, c *client.Client) ([]parley.SlashCommand, error) { return c.Commands(ctx, id) },
-		func(m *model, list []parley.SlashCommand, err error) tea.Cmd {
-			if err == nil && m.conv != nil && m.conv.info.ID == id {
-				m.commands = list
-			}
-			return nil
-		})
+	of := m.filesOf()
+	return ask(m, m.listCommands(), func(m *model, list []parley.SlashCommand, err error) tea.Cmd {
+		if err == nil && m.filesOf() == of {
+			m.commands = list
+		}
+		return nil
+	})
 }
 
 // complete finds what to offer for the text as it is now.

@@ -355,6 +355,7 @@ func (c *conversation) session(p parley.Payload) {
 		if p.Model != "" {
 			c.info.Model = p.Model
 		}
+		c.info.Runtime = p.Runtime
 	case parley.SessionUpdated:
 		if p.Title != nil {
 			c.info.Title = *p.Title
@@ -367,6 +368,9 @@ func (c *conversation) session(p parley.Payload) {
 		}
 		if p.Model != nil {
 			c.info.Model = *p.Model
+		}
+		if p.Runtime != nil {
+			c.info.Runtime = *p.Runtime
 		}
 		if p.Busy != nil {
 			c.info.Busy = *p.Busy

@@ -225,6 +225,9 @@ func (p *Person) Asked(title string) {
 // Resize changes the size of the screen.
 func (p *Person) Resize(w, h int) { p.Gets(tea.WindowSizeMsg{Width: w, Height: h}); p.Fits() }
 
+// Fails is the error that the program ends with.
+func (p *Person) Fails() error { return p.m.fatal }
+
 // Looks returns what a test has to know beyond what is on the screen.
 func (p *Person) Looks() Look {
 	l := Look{Written: p.m.ed.text, Raw: p.m.View().Content, Gone: p.gone, Asks: p.m.asking != nil}

@@ -62,7 +62,7 @@ var keysHelp = []struct {
 		{"tab", "queue it behind the turn; take what is suggested"},
 		{"alt+enter, ctrl+j", "a new line; also shift+enter, or \\ and enter"},
 		{"up, down", "earlier messages; up takes back what is queued"},
-		{"/ and @", "commands, and files of the workspace"},
+		{"/ and @", "commands, and files of the workspace; a space before / sends it as text"},
 		{"/attach", "attach a file of yours; or drop it on the terminal"},
 		{"ctrl+g", "write in your editor ($VISUAL or $EDITOR)"},
 		{"ctrl+a e k u w y", "as in a shell"},

@@ -70,6 +70,7 @@ type draft struct {
 	workspace parley.Workspace
 	title     string
 	model     string
+	runtime   string
 	mode      parley.PermissionMode
 }
 
@@ -164,7 +165,11 @@ func (m *model) begin() tea.Cmd {
 		case m.o.Session != "":
 			return m.openSession(m.o.Session)
 		case m.o.App != "":
-			return m.newSession(draft{app: m.o.App, workspace: m.o.Workspace, title: m.o.Title, model: m.o.Model})
+			if err := m.o.begins(m.appNamed(m.o.App)); err != nil {
+				m.fatal = err
+				return tea.Quit
+			}
+			return m.newSession(m.o.draft())
 		}
 		return m.chooseSession()
 	})
@@ -293,6 +298,7 @@ func (m *model) readTotals() tea.Cmd {
 		func(_ *model, s parley.SessionInfo, err error) tea.Cmd {
 			if err == nil {
 				conv.info.Totals, conv.info.Policy, conv.info.Title = s.Totals, s.Policy, s.Title
+				conv.info.Runtime = s.Runtime
 				if s.Model != "" {
 					conv.info.Model = s.Model
 				}

@@ -153,7 +153,10 @@ func (p *plain) run() error {
 			return err
 		}
 	case p.o.App != "":
-		if err := p.begin(draft{app: p.o.App, workspace: p.o.Workspace, title: p.o.Title, model: p.o.Model}); err != nil {
+		if err := p.o.begins(p.appNamed(p.o.App)); err != nil {
+			return err
+		}
+		if err := p.begin(p.o.draft()); err != nil {
 			return err
 		}
 	case !p.person && len(p.apps) == 1:
@@ -256,9 +259,9 @@ func (p *plain) ready() {
 func (p *plain) line(line string) error {
 	line = clean(line)
 	switch {
-	case p.asking != nil && !strings.HasPrefix(line, "/"):
+	case p.asking != nil && (p.asking.typing == typesSecret || !commands(line)):
 		return p.asking.line(p, line)
-	case p.picking != nil && !strings.HasPrefix(line, "/"):
+	case p.picking != nil && !commands(line):
 		return p.picking(strings.TrimSpace(line))
 	}
 	p.picking = nil
@@ -266,18 +269,41 @@ func (p *plain) line(line string) error {
 		p.partial += rest + "\n"
 		return nil
 	}
-	text := strings.TrimSpace(p.partial + line)
+	text, words := worded(p.partial + line)
 	p.partial = ""
 	if text == "" {
 		return nil
 	}
-	if done, err := p.command(text); done {
-		return err
-	}
-	if strings.HasPrefix(text, "//") {
-		text = text[1:]
+	if !words {
+		if done, err := p.command(text); done {
+			return err
+		}
+		if name, _, ok := parley.Slash(text); ok {
+			if err := p.known(name); err != nil {
+				return err
+			}
+		}
 	}
 	return p.send(text)
+}
+
+// known returns an error for a slash command that neither this program nor the server has.
+func (p *plain) known(name string) error {
+	if p.conv == nil && p.draft == nil {
+		return unknownCommand(name, plainNames(), nil)
+	}
+	var all []parley.SlashCommand
+	if err := p.wait(func() (err error) {
+		if p.conv != nil {
+			all, err = p.c.Commands(p.ctx, p.conv.info.ID)
+		} else {
+			all, err = p.c.AppCommands(p.ctx, p.draft.app, p.draft.workspace)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return unknownCommand(name, plainNames(), all)
 }
 
 func (p *plain) send(text string) error {
@@ -324,13 +350,8 @@ func (p *plain) send(text string) error {
 
 // begin starts a session that is made with its first message.
 func (p *plain) begin(d draft) error {
-	i := -1
-	for n, a := range p.apps {
-		if a.Name == d.app {
-			i = n
-		}
-	}
-	if i < 0 {
+	a := p.appNamed(d.app)
+	if a == nil {
 		return parley.Errorf(parley.CodeNotFound, "there is no app %q", d.app).WithHint("there are: %s", strings.Join(p.appNames(), ", "))
 	}
 	p.leave()
@@ -338,7 +359,6 @@ func (p *plain) begin(d draft) error {
 	if !p.person {
 		return nil
 	}
-	a := p.apps[i]
 	p.say("A new session with %s. %s", oneLine(a.Title), oneLine(a.Description))
 	for _, n := range a.Notices {
 		p.say("%s", oneLine(n))
@@ -347,6 +367,26 @@ func (p *plain) begin(d draft) error {
 		p.say("For example: %s", oneLine(e))
 	}
 	p.say("Write a message and press Enter. /help lists the commands.")
+	return nil
+}
+
+func (p *plain) appNamed(name string) *client.App {
+	for i := range p.apps {
+		if p.apps[i].Name == name {
+			return &p.apps[i]
+		}
+	}
+	return nil
+}
+
+// app is the app of the session that is open or begun; nil: none, or it is not served.
+func (p *plain) app() *client.App {
+	switch {
+	case p.conv != nil:
+		return p.appNamed(p.conv.info.App)
+	case p.draft != nil:
+		return p.appNamed(p.draft.app)
+	}
 	return nil
 }
 
@@ -378,7 +418,11 @@ func (p *plain) attach(id parley.SessionID, tell bool) error {
 	p.conv = s.conv
 	if tell {
 		info := s.conv.info
-		p.say("Session: %s. App %s, %s.", oneLine(titleOf(info)), oneLine(info.App), count(info.Totals.Turns, "turn", "turns"))
+		carried := ""
+		if a := p.app(); len(runtimes(a)) > 1 {
+			carried = ", runtime " + runtimeName(runtimeOf(a, info.Runtime))
+		}
+		p.say("Session: %s. App %s, %s%s.", oneLine(titleOf(info)), oneLine(info.App), count(info.Totals.Turns, "turn", "turns"), carried)
 	}
 	ctx, stop := context.WithCancel(p.ctx)
 	p.stop = stop

@@ -18,14 +18,17 @@ var plainHelp = [][2]string{
 	{"/title TEXT", "name the session"},
 	{"/mode [NAME]", "how much is asked before something is done"},
 	{"/model [NAME]", "the model that answers"},
-	{"/attach PATH", "attach a file to the next message; /detach takes it off again"},
+	{"/runtime [NAME]", "what carries out the turns"},
+	{"/attach PATH", "attach a file to the next message"},
+	{"/detach", "take the last file off again"},
 	{"/stop", "interrupt the turn"},
 	{"/resume", "go on with an interrupted turn"},
 	{"/retry", "ask the last question again"},
 	{"/rewind", "go back to before a message"},
 	{"/undo", "take the last rewind back"},
 	{"/fork", "go on in a copy of the session"},
-	{"/queue", "what is queued; /unqueue takes the last of it out"},
+	{"/queue", "what is queued"},
+	{"/unqueue", "take the last message out of the queue"},
 	{"/details", "the input and output of the last call; /details 2 of the one before"},
 	{"/repeat", "the last turn again"},
 	{"/question", "the open question again"},
@@ -50,6 +53,7 @@ func (p *plain) command(text string) (bool, error) {
 		for _, c := range plainHelp {
 			p.say("%s: %s", c[0], c[1])
 		}
+		p.say("%s", howToSay)
 		p.say("A line that ends with \\ goes on in the next one. While a turn runs, a line is told to the agent.")
 		return true, nil
 	case "quit", "exit":
@@ -62,7 +66,7 @@ func (p *plain) command(text string) (bool, error) {
 			return true, nil
 		}
 		return true, p.beginIn(draft{app: args})
-	case "title", "mode", "model":
+	case "title", "mode", "model", "runtime":
 		return true, p.set(name, args)
 	case "attach":
 		return true, p.attachFile(args)
@@ -99,6 +103,8 @@ func (p *plain) set(name, args string) error {
 		}
 		p.say("Mode: %s (%s). There are: default, acceptEdits, plan, and others that the app offers.", mode, modeName(mode))
 		return nil
+	case name == "runtime":
+		return p.setRuntime(args)
 	case name == "mode":
 		mode := parley.PermissionMode(args)
 		u.Mode = &mode
@@ -125,7 +131,16 @@ func (p *plain) set(name, args string) error {
 		}
 		return nil
 	}
-	return p.wait(func() error { _, err := p.c.UpdateSession(p.ctx, p.conv.info.ID, u); return err })
+	return p.update(u)
+}
+
+// update changes the session. It returns when the change is known here.
+func (p *plain) update(u parley.UpdateSession) error {
+	var info parley.SessionInfo
+	if err := p.wait(func() (err error) { info, err = p.c.UpdateSession(p.ctx, p.conv.info.ID, u); return err }); err != nil {
+		return err
+	}
+	return p.until(info.Version, p.frame)
 }
 
 // about runs a command about the session that is open.

@@ -70,6 +70,9 @@ func (p *plain) event(e parley.Event, queued int) {
 		if v.Model != nil {
 			p.say("Model: %s.", oneLine(*v.Model))
 		}
+		if v.Runtime != nil {
+			p.say("Runtime: %s.", runtimeName(runtimeOf(p.app(), *v.Runtime)))
+		}
 	case parley.SessionRewound:
 		p.say("The conversation was taken back.")
 	case parley.TurnQueued:

@@ -438,15 +438,18 @@ func (m *model) foot(w int) string {
 	if model == "" && m.app != nil {
 		model = m.app.Model.Name
 	}
-	left := l.faint.of("? help")
-	if mode != parley.ModeDefault {
-		left = l.warn.of(modeName(mode)) + l.faint.of(" "+l.dot+" ") + left
-	} else if len(m.modes()) > 1 && w >= 60 {
-		left += l.faint.of(" " + l.dot + " shift+tab changes the mode")
-	}
 	if model != "" {
 		used = append([]string{oneLine(model)}, used...)
 	}
+	if name := m.runtimeShown(); name != "" {
+		used = append([]string{name}, used...)
+	}
 	right := strings.Join(used, " "+l.dot+" ")
+	left := l.faint.of("? help")
+	if mode != parley.ModeDefault {
+		left = l.warn.of(modeName(mode)) + l.faint.of(" "+l.dot+" ") + left
+	} else if hint := " " + l.dot + " shift+tab changes the mode"; len(m.modes()) > 1 && width(left)+width(hint)+width(right)+4 <= w {
+		left += l.faint.of(hint)
+	}
 	return between(" "+left, l.faint.of(cut(right, max(w-width(left)-4, 0)))+" ", w)
 }

@@ -14,29 +14,54 @@ import (
 
 // submit sends what was written. busy says what becomes of it while a turn runs.
 func (m *model) submit(busy parley.BusyMode) tea.Cmd {
-	text := strings.TrimSpace(m.ed.value())
+	text, words := worded(m.ed.value())
 	if text == "" {
 		if len(m.attached) > 0 {
 			m.say("Write what you want to know about it, and it goes with that.")
 		}
 		return nil
 	}
-	if cmd, ok := m.local(text); ok {
-		return cmd
-	}
-	if strings.HasPrefix(text, "//") { // a command of the server that is called like one of ours
-		text = text[1:]
+	if !words {
+		if cmd, ok := m.local(text); ok {
+			return cmd
+		}
 	}
 	if !m.ready() {
 		m.early = true
 		return nil
 	}
-	m.ed.remember(m.ed.value())
+	raw := m.ed.value()
+	m.ed.remember(raw)
 	m.ed.reset()
 	m.menu = nil
 	files := m.attached
 	m.attached = nil
-	return m.send(&sent{text: text, busy: busy, files: files})
+	s := &sent{text: text, busy: busy, files: files}
+	if name, _, ok := parley.Slash(text); ok && !words && !hasCommand(m.commands, name) {
+		return m.sendIfKnown(s, name, raw)
+	}
+	return m.send(s)
+}
+
+// sendIfKnown sends a slash command that the server has. Of a misspelt one the person is told.
+func (m *model) sendIfKnown(s *sent, name, raw string) tea.Cmd {
+	list := m.listCommands()
+	conv, draft := m.conv, m.draft
+	return ask(m, func(ctx context.Context, c *client.Client) ([]parley.SlashCommand, error) { return list(ctx, c) },
+		func(m *model, all []parley.SlashCommand, err error) tea.Cmd {
+			if m.conv != conv || m.draft != draft { // another session was opened meanwhile
+				return nil
+			}
+			if err == nil {
+				m.commands = all
+				err = unknownCommand(name, localNames(), all)
+			}
+			if err != nil {
+				m.unsent(raw, s.files, err)
+				return nil
+			}
+			return m.send(s)
+		})
 }
 
 // ready reports whether there is a session, or the draft of one. There is none until the server has answered at the start.
@@ -180,10 +205,15 @@ func (m *model) stopUpload() bool {
 // maxQueued is how many turns may be open in a session that is made here.
 const maxQueued = 20
 
+// draft is the session that a command line begins.
+func (o Options) draft() draft {
+	return draft{app: o.App, workspace: o.Workspace, title: o.Title, model: o.Model, runtime: o.Runtime}
+}
+
 // create is the command that makes the session.
 func (d draft) create() parley.CreateSession {
 	return parley.CreateSession{
-		App: d.app, Workspace: d.workspace, Title: d.title, Model: d.model, Mode: d.mode, MaxOpenTurns: maxQueued, Key: rand.Text(),
+		App: d.app, Workspace: d.workspace, Title: d.title, Model: d.model, Runtime: d.runtime, Mode: d.mode, MaxOpenTurns: maxQueued, Key: rand.Text(),
 	}
 }
 

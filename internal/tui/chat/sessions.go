@@ -216,9 +216,9 @@ func (m *model) newSession(d draft) tea.Cmd {
 	m.view.reset()
 	m.view.list = nil
 	if !begun {
-		return m.sendEarly()
+		return tea.Batch(m.readCommands(), m.sendEarly())
 	}
 	m.sending, m.attached = nil, nil
 	m.ed.reset()
-	return nil
+	return m.readCommands()
 }
