@@ -30,7 +30,7 @@ type EntityLink struct {
 	Text   string `json:"text,omitempty"` // what is shown, if it is not the target
 	Target string `json:"target"`         // as it is written, without the heading
 	Head   string `json:"heading,omitempty"`
-	Path   string `json:"path,omitempty"` // the file that it leads to; empty: it is broken
+	Path   string `json:"path,omitempty"` // the file that it leads to, or the folder, which ends with a slash; empty: it is broken
 	Line   int    `json:"line"`           // from 1
 	Kind   string `json:"kind"`           // wiki or markdown
 	Broken bool   `json:"broken,omitempty"`

@@ -3,6 +3,7 @@ package lake
 import (
 	"context"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
@@ -202,7 +203,47 @@ func (a *alikes) resolve(from string, l wiki.Link) (string, error) {
 		return from, nil
 	}
 	list, err := a.of(wiki.Key(l.To))
-	return wiki.Resolve(from, l, list), err
+	if err != nil {
+		return "", err
+	}
+	if to := wiki.Resolve(from, l, list); to != "" {
+		return to, nil
+	}
+	return a.folder(from, l)
+}
+
+// folder is the folder that a Markdown link leads to, with a slash at its end; "": to none.
+func (a *alikes) folder(from string, l wiki.Link) (string, error) {
+	at := folderOf(from, l)
+	if at == "" || at == "./" {
+		return at, nil
+	}
+	key := "folder " + at // no key of a name has a slash
+	if list, ok := a.known[key]; ok {
+		return strings.Join(list, ""), nil
+	}
+	var list []string
+	err := each(a.c, `SELECT substr(path, 1, length(?1)) FROM file WHERE fold >= ?2 AND fold < ?3 LIMIT 1`, []any{at, wiki.Fold(at), strings.TrimSuffix(wiki.Fold(at), "/") + "0"}, func(st *sqlite.Stmt) error {
+		list = append(list, st.ColumnText(0))
+		return nil
+	})
+	a.known[key] = list
+	return strings.Join(list, ""), err
+}
+
+// folderOf is the folder that a Markdown link would lead to; "": none of the lake's.
+func folderOf(from string, l wiki.Link) string {
+	if l.Wiki || l.To == "" {
+		return ""
+	}
+	at := path.Join(path.Dir(from), l.To)
+	if strings.HasPrefix(l.To, "/") {
+		at = path.Join(".", strings.TrimLeft(l.To, "/"))
+	}
+	if at == ".." || strings.HasPrefix(at, "../") {
+		return ""
+	}
+	return at + "/"
 }
 
 // resolve says where links lead.

@@ -47,7 +47,7 @@ func (k *changer) move(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err
 	if err != nil {
 		return p, err
 	}
-	r := rewriter{old: k.at, to: to, before: change.before, after: change.after}
+	r := rewriter{old: k.at, to: to, before: change.before, after: change.after, folders: change.folders}
 	body := r.rewrite(k.at, string(s.work))
 	k.made = Made{Path: to, Version: VersionOf([]byte(body))}
 	if err := b.Look(ctx, change.notes...); err != nil {
@@ -81,18 +81,24 @@ func (k *changer) move(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err
 type affected struct {
 	notes         []string
 	before, after map[string][]string
+	folders       map[string]bool // those that the moved entity links to
 }
 
 func (k *changer) affected(ctx context.Context) (a affected, err error) {
-	a.before, a.after = map[string][]string{}, map[string][]string{}
+	a.before, a.after, a.folders = map[string][]string{}, map[string][]string{}, map[string]bool{}
 	err = k.l.x.with(ctx, func(c *sqlite.Conn) error {
 		keys := []string{wiki.Key(k.at), wiki.Key(k.c.To)}
 		// Also what the moved entity links to is looked up.
+		seen := alikes{c, map[string][]string{}}
 		if err := linksOf(c, `f.path = ?`, []any{k.at}, func(_ string, _ int64, w wiki.Link) error {
 			if w.To != "" {
 				keys = append(keys, wiki.Key(w.To))
 			}
-			return nil
+			to, err := seen.folder(k.at, w)
+			if to != "" {
+				a.folders[folderOf(k.at, w)] = true
+			}
+			return err
 		}); err != nil {
 			return err
 		}
@@ -125,6 +131,7 @@ func (k *changer) affected(ctx context.Context) (a affected, err error) {
 type rewriter struct {
 	old, to       string
 	before, after map[string][]string // files by key
+	folders       map[string]bool     // as links of the moved note name them
 }
 
 // rewrite returns a note with links that lead where they led. from is the path of the note before the move.
@@ -161,7 +168,7 @@ func (r rewriter) link(from, now string, l wiki.Link, body string) (written stri
 	key := wiki.Key(l.To)
 	led := wiki.Resolve(from, l, r.before[key])
 	if led == "" {
-		return "", false // it was broken
+		return r.folder(from, now, l, body)
 	}
 	want := led
 	if led == r.old {
@@ -187,10 +194,32 @@ func (r rewriter) link(from, now string, l wiki.Link, body string) (written stri
 	if i := strings.IndexAny(raw, "#?"); i >= 0 {
 		tail = raw[i:]
 	}
-	if l.Angled {
-		return strings.NewReplacer("<", `\<`, ">", `\>`).Replace(rel) + tail, true
+	return asWritten(rel, l) + tail, true
+}
+
+// folder is how a link to a folder has to be written.
+func (r rewriter) folder(from, now string, l wiki.Link, body string) (written string, changed bool) {
+	at := folderOf(from, l)
+	if !r.folders[at] || path.Dir(from) == path.Dir(now) || strings.HasPrefix(l.To, "/") {
+		return "", false // it was broken, or needs no change
 	}
-	return escape(rel) + tail, true
+	rel := path.Clean(relative(now, strings.TrimSuffix(at, "/")))
+	if strings.HasSuffix(l.To, "/") {
+		rel += "/"
+	}
+	tail := ""
+	if i := strings.IndexAny(body[l.Start:l.End], "#?"); i >= 0 {
+		tail = body[l.Start:l.End][i:]
+	}
+	return asWritten(rel, l) + tail, true
+}
+
+// asWritten is a path in a Markdown link.
+func asWritten(p string, l wiki.Link) string {
+	if l.Angled {
+		return strings.NewReplacer("<", `\<`, ">", `\>`).Replace(p)
+	}
+	return escape(p)
 }
 
 // escape writes a path in a Markdown link.

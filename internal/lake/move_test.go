@@ -7,8 +7,44 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/parley-server/parley/internal/lake"
 )
+
+// TestFolderLinks: a Markdown link may lead to a folder. It is not broken, and leads there after its page was moved.
+func TestFolderLinks(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "docs/a.md", "# A\n\n[roles](../roles/), [Roles](/Roles), [all](..), [here](.), [this](<../docs>) [none](../rolex/) [out](../../roles/) [[roles/]]\n", "roles/cfo.md", "# CFO\n")
+	check := func(name string) {
+		t.Helper()
+		var got []string
+		for _, l := range g.read(name).Links {
+			got = append(got, l.Path)
+		}
+		if diff := cmp.Diff([]string{"roles/", "roles/", "./", "docs/", "docs/", "", "", ""}, got); diff != "" {
+			t.Error(diff)
+		}
+		v, err := g.Validate(t.Context(), []string{name}, lake.Page{})
+		broken := 0
+		for _, f := range v.Faults {
+			if f.Rule == "broken-link" {
+				broken++
+			}
+		}
+		if err != nil || broken != 3 {
+			t.Errorf("%s: %+v, %v", name, v.Faults, err)
+		}
+	}
+	check("docs/a.md")
+	g.write("docs/b.md", "# B\n")
+	if _, err := g.Move(t.Context(), lake.Change{Path: "docs/a.md", To: "lake/deep/a.md", Author: ana}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "# A\n\n[roles](../../roles/), [Roles](/Roles), [all](../..), [here](../../docs), [this](<../../docs>) [none](../rolex/) [out](../../roles/) [[roles/]]\n"; g.file("lake/deep/a.md") != want {
+		t.Errorf("moved:\n%s%s", g.file("lake/deep/a.md"), want)
+	}
+}
 
 // TestRandomMoves: whatever is moved where, every link leads afterwards where it led before, also when several entities have one name,
 // and each move is one commit.

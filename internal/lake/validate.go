@@ -52,9 +52,8 @@ func validate(v *Faults, c *sqlite.Conn, in []string, p Page) error {
 	a := alikes{c, map[string][]string{}}
 	type entity struct {
 		found
-		faults   []Fault
-		front    string
-		headings []string
+		faults []Fault
+		front  string
 	}
 	one := func(e entity) error {
 		list := e.faults

@@ -1091,7 +1091,7 @@ export interface EntityLink {
   text?: string; // what is shown, if it is not the target
   target: string; // as it is written, without the heading
   heading?: string;
-  path?: string; // the file that it leads to; empty: it is broken
+  path?: string; // the file that it leads to, or the folder, which ends with a slash; empty: it is broken
   line: number; // from 1
   kind: string; // wiki or markdown
   broken?: boolean;
