@@ -212,7 +212,18 @@ func orStale(match string, err error) error {
 	if _, conflict := errors.AsType[*lake.Conflict](err); match == "" || !ok || !conflict {
 		return err
 	}
-	return staleError{e}
+	named := *e
+	return staleError{named.WithField("If-Match")}
+}
+
+// asNamed gives the field of an error the name that it has in a request.
+func asNamed(err error, field, name string) error {
+	e, ok := errors.AsType[*parley.Error](err)
+	if !ok || e.Field != field {
+		return err
+	}
+	named := *e
+	return named.WithField(name)
 }
 
 // base is the version that a change is based on, and whether it must be the present one.
@@ -276,7 +287,7 @@ func withLake[T any](ctx context.Context, s *Server, p parley.Principal, in Lake
 func looked[T any](ctx context.Context, s *Server, p parley.Principal, in LakeParam, known string, query func(l userfiles.Lake) (T, error)) (*tagged[T], error) {
 	v, err := withLake(ctx, s, p, in, false, query)
 	if err != nil {
-		return nil, err
+		return nil, asNamed(err, "query", "q")
 	}
 	return unlessKnown(v, "", known)
 }
@@ -285,7 +296,7 @@ func looked[T any](ctx context.Context, s *Server, p parley.Principal, in LakePa
 func (s *Server) changing(ctx context.Context, p parley.Principal, in LakeParam, status int, match string, change func(l userfiles.Lake) (lake.Made, error)) (*madeEntity, error) {
 	made, err := withLake(ctx, s, p, in, true, change)
 	if err != nil {
-		return nil, orStale(match, err)
+		return nil, asNamed(orStale(match, err), "key", "Idempotency-Key")
 	}
 	return changedTo(status, made), nil
 }

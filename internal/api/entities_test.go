@@ -197,7 +197,11 @@ func TestEntityChanges(t *testing.T) {
 	if again.Commit != made.Commit || !again.Repeated || made.Repeated || made.Version == "" {
 		t.Errorf("made %+v, and again %+v", made, again)
 	}
-	s.refusal(422, "POST", of(""), `{"path":"docs/tea.md","body":"other"}`, "Idempotency-Key", "k1")
+	for _, body := range []string{`{"path":"docs/tea.md","body":"other"}`, string(must(t, parley.WriteEntity{Path: "docs/tea.md", Body: text, Reason: "Why else"}))} {
+		if got := s.refusal(422, "POST", of(""), body, "Idempotency-Key", "k1"); got.Field != "Idempotency-Key" || strings.Contains(got.Message, "api-") {
+			t.Errorf("another change with the key: %+v", got)
+		}
+	}
 	if got := s.refusal(409, "POST", of(""), `{"path":"docs/tea.md","body":"other"}`); string(got.Current) != made.Version || got.Field != "path" {
 		t.Errorf("a second one: %+v", got)
 	}
@@ -215,7 +219,7 @@ func TestEntityChanges(t *testing.T) {
 	if got := s.refusal(409, "PUT", path, string(must(t, parley.WriteEntity{Body: edit("One.", "One, but another."), Version: made.Version}))); string(got.Current) != two.Version || got.Field != "version" {
 		t.Errorf("a change that does not fit: %+v", got)
 	}
-	if got := s.refusal(412, "PUT", path, string(must(t, parley.WriteEntity{Body: text})), "If-Match", `"`+one.Version+`"`); string(got.Current) != two.Version {
+	if got := s.refusal(412, "PUT", path, string(must(t, parley.WriteEntity{Body: text})), "If-Match", `"`+one.Version+`"`); string(got.Current) != two.Version || got.Field != "If-Match" {
 		t.Errorf("If-Match with an older version: %+v", got)
 	}
 	for _, match := range []string{`"x", "y"`, "\"" + strings.Repeat("0", 40) + "\""} {
@@ -226,6 +230,21 @@ func TestEntityChanges(t *testing.T) {
 		}
 	}
 	s.refusal(400, "PUT", path, `{"body":"x"}`)
+	for _, c := range []struct{ method, path, body, field string }{
+		{"GET", of("/diff", "path", "docs/tea.md", "from", "nothing"), "", "from"},
+		{"GET", of("/diff", "path", "docs/tea.md", "to", "nothing"), "", "to"},
+		{"GET", of("/diff", "path", "docs/tea.md", "from", one.Commit, "to", "nothing"), "", "to"},
+		{"GET", of("/history", "path", "docs/tea.md", "after", "nothing"), "", "after"},
+		{"GET", of("/search", "q", `"`), "", "q"},
+		{"POST", of("/entity/move", "path", "docs/tea.md"), `{"to":"../tea.md"}`, "to"},
+		{"POST", of("/entity/move", "path", "docs/tea.md"), `{"to":"docs/tea"}`, "to"},
+		{"POST", of("/entity/move", "path", "docs/tea.md"), `{"to":".tea.md"}`, "to"},
+		{"POST", of(""), `{"path":"docs/coffee.md","body":"x","reason":"Parley-Key: x"}`, "reason"},
+	} {
+		if got := s.refusal(400, c.method, c.path, c.body); got.Field != c.field {
+			t.Errorf("%s %s %s: %+v", c.method, c.path, c.body, got)
+		}
+	}
 	s.refusal(404, "PUT", of("/entity", "path", "docs/coffee.md"), `{"body":"x","version":"`+one.Version+`"}`)
 	three := s.asks(200, "PUT", path, parley.WriteEntity{Body: edit("Two.", "2.")}, "If-Match", `W/"`+two.Version+`"`)
 	link := s.asks(201, "POST", of(""), parley.WriteEntity{Path: "docs/breaks.md", Body: "---\ntitle: Breaks\nkind: doc\n---\nSee [tea](tea.md) and [[tea]].\n"})

@@ -270,7 +270,10 @@ func refusal(status int, msg string, errs []error, op *huma.Operation) *statusEr
 		return problem(errors.Join(errs...))
 	default:
 		out = http.StatusBadRequest
-		if msg == "request body is required" {
+		switch {
+		case msg == "request body is required" && op.Path == attachPath:
+			return &statusError{status: out, info: parley.ErrorInfo{Code: code, Message: "the file is empty", Field: "body", Hint: "attach a file that has something in it"}}
+		case msg == "request body is required":
 			msg, hint = "the request has no body", "send a JSON object; to "+importPath+", the zip file that a session's export is"
 		}
 	}

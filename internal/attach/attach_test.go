@@ -86,6 +86,7 @@ func TestRead(t *testing.T) {
 		"Windows-1252":              {"a.txt", []byte("h\xe4llo \x80 5"), "text/plain; charset=utf-8", "hällo € 5", ""},
 		"hidden characters":         {"a.txt", []byte("a\u202eb\u2066c\U000e0041d"), "", "abcd", ""},
 		"HTML":                      {"a.txt", []byte("<!DOCTYPE html><title>x</title><h1>Head</h1><p>Some <b>bold</b> text<script>evil()</script>"), "text/html", "# Head\n\nSome **bold** text", ""},
+		"hidden HTML":               {"a.html", []byte(`<html><p hidden>a<p>Seen<div style="color:red; DISPLAY : none !important"><p>b</div><span style="visibility:hidden">c</span><template>d</template><p hidden="until-found">found`), "text/html", "Seen\n\nfound", ""},
 		"HTML with a character set": {"a.html", []byte("<html><head><meta charset=iso-8859-1></head><body><p>h\xe4llo</p>"), "text/html", "hällo", ""},
 		"Word": {
 			"a.bin", docx(t, `<w:p><w:pPr><w:pStyle w:val="Heading2"/></w:pPr><w:r><w:t>Head</w:t></w:r></w:p>`+fmt.Sprintf(para, "One &amp; two")+

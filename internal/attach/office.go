@@ -18,6 +18,7 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 )
 
@@ -78,12 +79,51 @@ func markdown(body []byte) (string, error) {
 	if err != nil {
 		return "", errors.New("its character set is not known")
 	}
+	doc, err := html.Parse(bytes.NewReader(raw))
+	if err != nil {
+		return "", fmt.Errorf("its HTML cannot be read: %w", err)
+	}
+	unhide(doc)
 	c := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
-	text, err := c.ConvertReader(bytes.NewReader(raw))
+	text, err := c.ConvertNode(doc)
 	if err != nil {
 		return "", fmt.Errorf("its HTML cannot be read: %w", err)
 	}
 	return string(text), nil
+}
+
+// unhide takes out what no reader of the page sees: a text that is hidden from people is not for the model either.
+func unhide(n *html.Node) {
+	for c := n.FirstChild; c != nil; {
+		next := c.NextSibling
+		if c.Type == html.ElementNode && isHidden(c) {
+			n.RemoveChild(c)
+		} else {
+			unhide(c)
+		}
+		c = next
+	}
+}
+
+func isHidden(n *html.Node) bool {
+	if n.Data == "template" {
+		return true
+	}
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
+		switch a.Key {
+		case "hidden":
+			return !strings.EqualFold(a.Val, "until-found") // a search on the page shows that
+		case "style":
+			for rule := range strings.SplitSeq(strings.ToLower(a.Val), ";") {
+				name, value, _ := strings.Cut(rule, ":")
+				value = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "!important"))
+				if name = strings.TrimSpace(name); name == "display" && value == "none" || name == "visibility" && value == "hidden" {
+					return true
+				}
+			}
+		}
+		return false
+	})
 }
 
 // pack is the files of an archive.

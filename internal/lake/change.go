@@ -79,9 +79,9 @@ func (l *Lake) Move(ctx context.Context, c Change) (Made, error) { return l.chan
 // Delete deletes an entity. Links to it are broken then.
 func (l *Lake) Delete(ctx context.Context, c Change) (Made, error) { return l.change(ctx, "delete", c) }
 
-// digest identifies what a change is to do, without its author and reason.
+// digest identifies what a change is to do, and why.
 func (c Change) digest(verb string) string {
-	raw, _ := json.Marshal([]string{verb, c.Path, c.To, c.Body, c.Base}) // strings only: it cannot fail
+	raw, _ := json.Marshal([]string{verb, c.Path, c.To, c.Body, c.Base, strings.TrimSpace(c.Reason)}) // strings only: it cannot fail
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:12])
 }
@@ -116,15 +116,44 @@ func (c *Change) check(verb string) error {
 	switch verb {
 	case "move":
 		if c.To, err = files.Clean(c.To); err != nil {
-			return err
+			return about("to", err)
 		}
 		c.To = norm.NFC.String(c.To)
-		return mayBe(c.To)
+		return about("to", mayBe(c.To))
 	case "create":
 		c.Path = norm.NFC.String(c.Path)
 		return mayBe(c.Path)
 	}
 	return nil
+}
+
+// Vet says what is wrong with the paths of a change, whatever the lake has. to is that of a move, or "".
+func Vet(verb, path, to string) error {
+	clean, err := files.Clean(path)
+	if err != nil {
+		return about("path", err)
+	}
+	if verb != "create" && !wiki.IsNote(clean) {
+		clean += ".md" // it may be left out
+	}
+	if err := mayBe(norm.NFC.String(clean)); err != nil || verb != "move" {
+		return err
+	}
+	if clean, err = files.Clean(to); err == nil {
+		err = mayBe(norm.NFC.String(clean))
+	}
+	return about("to", err)
+}
+
+// about is an error about another field.
+func about(field string, err error) error {
+	e, ours := errors.AsType[*parley.Error](err)
+	if !ours {
+		return err
+	}
+	named := *e
+	named.Field = field
+	return &named
 }
 
 func isText(s string) bool { return strings.ToValidUTF8(s, "") == s && !strings.ContainsRune(s, 0) }
@@ -255,7 +284,11 @@ func (k *changer) find(ctx context.Context) error {
 		alike := ""
 		err := each(c, `SELECT path FROM file WHERE fold = ? AND path <> ? AND path <> ? LIMIT 1`, []any{wiki.Fold(to), to, k.at}, func(st *sqlite.Stmt) error { alike = st.ColumnText(0); return nil })
 		if err == nil && alike != "" {
-			err = parley.Errorf(parley.CodeConflict, "there is %s already, whose name differs only in case or Unicode form", alike).WithField("path")
+			field := "path"
+			if k.verb == "move" {
+				field = "to"
+			}
+			err = parley.Errorf(parley.CodeConflict, "there is %s already, whose name differs only in case or Unicode form", alike).WithField(field)
 		}
 		return err
 	})
@@ -413,7 +446,7 @@ func (l *Lake) madeBefore(ctx context.Context, b gitrepo.Base, verb string, c Ch
 		return nil, err
 	}
 	if d := k.Trailer(bodyTrailer); d != "" && d != c.digest(verb) {
-		return nil, parley.Errorf(parley.CodeKeyReused, "another change was made with the key %s", c.Key).WithField("key")
+		return nil, parley.Errorf(parley.CodeKeyReused, "the key was already used for another change").WithField("key").WithHint("use a new key for another change")
 	}
 	made := l.madeOf(k)
 	return &made, nil

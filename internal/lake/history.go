@@ -111,10 +111,10 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 	}
 	if from == "" {
 		if from, err = before(ctx, r, name, to); err != nil {
-			return "", err
+			return "", about("to", err)
 		}
 	}
-	side := func(commit string) (string, bool, error) {
+	side := func(field, commit string) (string, bool, error) {
 		if commit == none {
 			return "", false, nil
 		}
@@ -122,13 +122,13 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 		if parley.CodeOf(err) == parley.CodeNotFound {
 			// The commit may be without the file, or there is no such commit.
 			if _, herr := r.History(ctx, name, commit, 1); herr != nil {
-				return "", false, herr
+				return "", false, about(field, herr)
 			}
 			return "", false, nil
 		}
 		return string(body), err == nil, err
 	}
-	old, was, err := side(from)
+	old, was, err := side("from", from)
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +141,7 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 		} else if rerr != nil {
 			return "", rerr
 		}
-	} else if body, is, err = side(to); err != nil {
+	} else if body, is, err = side("to", to); err != nil {
 		return "", err
 	}
 	if !was && !is {

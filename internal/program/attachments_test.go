@@ -43,6 +43,9 @@ func TestAttachments_of_a_process(t *testing.T) {
 	if again := must[parley.Attachment](s, "POST", path+"?name=price.docx", doc.String(), "Content-Type", "application/octet-stream"); again != given {
 		t.Errorf("the same file is %+v, was %+v", again, given)
 	}
+	if got := s.ask("POST", path+"?name=none.txt", "", "Content-Type", "application/octet-stream"); got.status != 400 || !strings.Contains(string(got.body), "the file is empty") || strings.Contains(string(got.body), "JSON") {
+		t.Errorf("an empty file: %s", got)
+	}
 	before := len(s.log(id))
 	cut, err := http.NewRequestWithContext(t.Context(), "POST", s.url+path+"?name=x.txt", &broken{strings.NewReader("a part")})
 	if err != nil {

@@ -37,6 +37,7 @@ var (
 	_ seam.Local      = (*Toolset)(nil)
 	_ seam.Worder     = (*Toolset)(nil)
 	_ seam.Previewer  = (*Toolset)(nil)
+	_ seam.Vetter     = (*Toolset)(nil)
 )
 
 // New makes a toolset.
@@ -174,6 +175,18 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: unchanged, Error: &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: unchanged}}, true, nil
 	}
 	return call{r, l}.made(ctx, made), true, nil
+}
+
+// Vet implements seam.Vetter: nobody is asked about a path that no entity can have.
+func (*Toolset) Vet(tool string, input json.RawMessage) error {
+	if !Changes(tool) {
+		return nil
+	}
+	var in struct{ Path, To string }
+	if json.Unmarshal(input, &in) != nil {
+		return nil // it is refused by its schema
+	}
+	return lake.Vet(strings.TrimPrefix(tool, "lake_"), in.Path, in.To)
 }
 
 // Words implements seam.Worder.

@@ -296,3 +296,33 @@ func TestCrash(t *testing.T) {
 		})
 	}
 }
+
+// TestVet: a path that no entity can have is refused before anybody is asked about the call.
+func TestVet(t *testing.T) {
+	t.Parallel()
+	var set tools.Toolset
+	for _, c := range []struct {
+		tool, input string
+		ok          bool
+	}{
+		{"lake_create", `{"path":"../../x"}`, false},
+		{"lake_create", `{"path":"/etc/x.md"}`, false},
+		{"lake_create", `{"path":"docs/x"}`, false},
+		{"lake_create", `{"path":".git/x.md"}`, false},
+		{"lake_create", `{"path":"docs/CLAUDE.md"}`, false},
+		{"lake_create", `{"path":"docs/x.md"}`, true},
+		{"lake_update", `{"path":"docs/x"}`, true},
+		{"lake_update", `{"path":"../x"}`, false},
+		{"lake_delete", `{"path":"AGENTS.md"}`, false},
+		{"lake_move", `{"path":"a.md","to":"../a.md"}`, false},
+		{"lake_move", `{"path":"a","to":"docs/a.md"}`, true},
+		{"lake_move", `{"path":"a","to":"docs/a"}`, false},
+		{"lake_link", `{"path":"a.md","to":"b"}`, true},
+		{"lake_link", `{"path":"../a.md","to":"b"}`, false},
+		{"lake_read", `{"path":"../x"}`, true},
+	} {
+		if err := set.Vet(c.tool, json.RawMessage(c.input)); (err == nil) != c.ok {
+			t.Errorf("%s %s: %v", c.tool, c.input, err)
+		}
+	}
+}
