@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parley-server/parley"
@@ -19,6 +21,7 @@ type windowBody struct {
 	MaxOpenTurns int `json:"max_open_turns"`
 	Pins         []parley.Pin
 	Rules        []parley.Rule
+	Begun        []parley.Event
 }
 
 func talkative() enginetest.Model {
@@ -32,6 +35,17 @@ func talkative() enginetest.Model {
 func (w *world) turnsFrom(path string, after, to int64) []parley.TurnView {
 	w.t.Helper()
 	v := parley.Transcript{Seq: after}
+	for _, e := range w.events(path, after) {
+		if e.Seq <= to {
+			v.Apply(e)
+		}
+	}
+	return v.Turns
+}
+
+// events reads the events after a cursor.
+func (w *world) events(path string, after int64) (list []parley.Event) {
+	w.t.Helper()
 	for more := true; more; {
 		var page struct {
 			Events []parley.Event
@@ -39,14 +53,10 @@ func (w *world) turnsFrom(path string, after, to int64) []parley.TurnView {
 			More   bool
 		}
 		w.call(200, &page, "GET", fmt.Sprintf("%s/events?after=%d", path, after), "")
-		for _, e := range page.Events {
-			if e.Seq <= to {
-				v.Apply(e)
-			}
-		}
+		list = append(list, page.Events...)
 		after, more = page.Next, page.More
 	}
-	return v.Turns
+	return list
 }
 
 func TestWindow(t *testing.T) {
@@ -161,5 +171,91 @@ func TestWindow_of_a_fork(t *testing.T) {
 	w.call(200, &win, "GET", path+"/window?turns=2", "")
 	if turns = w.turnsFrom(path, win.After, 1<<60); len(turns) != 2 || turns[0].Message != "parent 3" || !win.More {
 		t.Errorf("without its parent: got %+v of %+v", turns, win)
+	}
+}
+
+// TestWindow_of_events: a window of so many events begins within a turn that has more, and says how it began.
+func TestWindow_of_events(t *testing.T) {
+	t.Parallel()
+	begin, gate, reached := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var calls atomic.Int64
+	model := enginetest.Model(func(ctx context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
+		<-begin
+		switch n := calls.Add(1); {
+		case n <= 80:
+			return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]any{"key": fmt.Sprint(n)})}, StopReason: "tool_use"}, nil
+		case n == 81:
+			close(reached)
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return seam.Reply{}, context.Cause(ctx)
+		}
+		say("done")
+		return seam.Reply{StopReason: "end_turn"}, nil
+	})
+	w := newWorld(t, model, enginetest.App(func(a *parley.App) { a.Budgets = parley.Budgets{MaxSteps: 100, MaxToolCalls: 100} }))
+	s := w.session(`{"app":"test","busy":"enqueue","max_open_turns":5}`)
+	path := "/v1/sessions/" + string(s.ID)
+	turns := make([]parley.TurnInfo, 3)
+	for i, m := range []string{"long", "cancelled", "queued"} {
+		w.call(202, &turns[i], "POST", path+"/turns", `{"message":"`+m+`"}`)
+	}
+	w.call(200, nil, "POST", "/v1/turns/"+string(turns[1].ID)+"/cancel", `{}`)
+	close(begin)
+	<-reached
+	// fold is a transcript of a window.
+	fold := func(win windowBody) parley.Transcript {
+		t.Helper()
+		v := parley.Transcript{}
+		for _, e := range win.Begun {
+			v.Apply(e)
+		}
+		v.Seq = win.After
+		for _, e := range w.events(path, win.After) {
+			v.Apply(e)
+		}
+		return v
+	}
+	check := func(when, query, want string) windowBody {
+		t.Helper()
+		var win windowBody
+		w.call(200, &win, "GET", path+"/window?"+query, "")
+		whole := map[parley.TurnID]parley.TurnView{}
+		for _, v := range fold(windowBody{}).Turns {
+			whole[v.ID] = v
+		}
+		var got []string
+		for _, v := range fold(win).Turns[:win.Turns] { // behind them are those that were taken before
+			got = append(got, fmt.Sprint(v.Message, " ", v.Status))
+			all := whole[v.ID]
+			if len(v.Steps) > len(all.Steps) || !reflect.DeepEqual(v.Steps[min(1, len(v.Steps)):], all.Steps[len(all.Steps)-max(len(v.Steps)-1, 0):]) {
+				t.Errorf("%s: of %q got the steps %+v, want the last of %+v", when, v.Message, v.Steps, all.Steps)
+			}
+			if v.Entry != all.Entry || v.Answer != all.Answer {
+				t.Errorf("%s: of %q got %q by %q, want %q by %q", when, v.Message, v.Answer, v.Entry, all.Answer, all.Entry)
+			}
+		}
+		if fmt.Sprint(got) != want || !win.More || win.Turns == 0 {
+			t.Errorf("%s: got %v with %d events of before, want %s; %d turns", when, got, len(win.Begun), want, win.Turns)
+		}
+		return win
+	}
+	win := check("while it runs", "events=100", "[long running queued pending]")
+	if win.Session.Version-win.After != 100 {
+		t.Errorf("got the events after %d of %d, want the last 100", win.After, win.Session.Version)
+	}
+	win = windowBody{}
+	w.call(200, &win, "GET", path+"/window?events=10000", "")
+	if win.After != 0 || win.More || win.Begun != nil {
+		t.Errorf("with room for all: got %+v", win)
+	}
+	close(gate)
+	w.call(200, nil, "POST", "/v1/turns/"+string(turns[2].ID)+"/await", "")
+	check("when all have ended", "events=100", "[queued completed]")
+	win = check("before the newest", "events=100&before="+string(turns[2].ID), "[long completed]")
+	if len(win.Begun) != 2 || win.Begun[0].Seq != 2 {
+		t.Errorf("how the long one began: got %+v", win.Begun)
 	}
 }

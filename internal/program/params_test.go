@@ -45,6 +45,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 
 		"/v1/sessions/{id}/window before": turn,
 		"/v1/sessions/{id}/window turns":  number + " 201",
+		"/v1/sessions/{id}/window events": number + " 99 10001",
 
 		"/v1/sessions/{id}/events after":  after,
 		"/v1/sessions/{id}/events types":  "nosuch turn turn.* ,",
