@@ -292,6 +292,8 @@ export interface SessionWindow {
   turns: number;
   /** There are older turns. */
   more: boolean;
+  /** How the turns began whose first events are left out, and what they still ask. */
+  begun?: Event[];
   mode: PermissionMode | "";
   max_open_turns: number;
   pins: Pin[];
@@ -364,8 +366,8 @@ export interface Client {
   /** A page of the list, most recently changed first: the page at a cursor, or the first page. */
   sessions(app: string, cursor?: string, signal?: AbortSignal): Promise<SessionPage>;
   session(id: string, signal?: AbortSignal): Promise<SessionInfo>;
-  /** The window of the newest turns, or of those before a turn. */
-  window(session: string, before?: string, signal?: AbortSignal): Promise<SessionWindow>;
+  /** The window of the newest turns, or of those before a turn. With events, it has about so many at most. */
+  window(session: string, before?: string, events?: number, signal?: AbortSignal): Promise<SessionWindow>;
   /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the existing one. */
@@ -537,8 +539,10 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       return { sessions: listOf<SessionInfo>(page, "sessions"), next: nextOf(page) };
     },
     session: async (session, signal) => (await call("GET", `v1/sessions/${id(session)}`, { signal })) as SessionInfo,
-    window: async (session, before, signal) =>
-      (await call("GET", `v1/sessions/${id(session)}/window${before ? `?before=${id(before)}` : ""}`, { signal })) as SessionWindow,
+    window: async (session, before, events, signal) => {
+      const query = new URLSearchParams({ ...(before && { before }), ...(events && { events: String(events) }) }).toString();
+      return (await call("GET", `v1/sessions/${id(session)}/window${query && `?${query}`}`, { signal })) as SessionWindow;
+    },
     events: async (session, after, to) => {
       const events: Event[] = [];
       for (let more = true, at = after; more && at < to; ) {

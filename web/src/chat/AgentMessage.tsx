@@ -42,11 +42,11 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   return (
     <div className="group/answer flex flex-col gap-4">
       <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
-        {x.steps.length > 0 &&
+        {(x.steps.length > 0 || x.cutSteps) &&
           (Steps ? (
             <Steps exchange={x} running={working && x.answer === ""} opened={open} />
           ) : (
-            <ThoughtProcess exchange={x.id} steps={x.steps} progress={x.progress} running={working && x.answer === ""} stopping={x.stopping} opened={open} />
+            <ThoughtProcess exchange={x.id} cut={x.cutSteps} steps={x.steps} progress={x.progress} running={working && x.answer === ""} stopping={x.stopping} opened={open} />
           ))}
         <Team exchange={x} />
         {Figures && <Figures exchange={x} />}

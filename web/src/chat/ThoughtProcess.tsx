@@ -1,4 +1,4 @@
-import { memo, useId, useMemo } from "react";
+import { memo, useId, useMemo, useRef } from "react";
 
 import type { Event, FileSaved, StepView } from "../api/types.gen.ts";
 import { groupSteps, lineOf } from "../session/exchange.ts";
@@ -8,6 +8,7 @@ import { Chevron } from "../ui/icons.tsx";
 import { Folded } from "../ui/long-text.tsx";
 import { useFold } from "../ui/use-fold.ts";
 import { ChangeBox, ChangedFiles } from "./changes/Changed.tsx";
+import { useEarlier } from "./turn/EarlierSteps.tsx";
 import { TimelineButton } from "./turn/TimelineButton.tsx";
 import { useChat } from "./use-chat.ts";
 
@@ -20,6 +21,8 @@ interface Props {
   stopping: boolean;
   /** The exchange it belongs to. */
   exchange: string;
+  /** There are earlier steps, which are not read. */
+  cut?: boolean | undefined;
   /** Whether it is open until somebody opens or closes it. */
   opened: boolean;
 }
@@ -31,13 +34,15 @@ const longest = 320;
  * The work of the agents before the answer, besides that of sub-agents (Team). It is open while they work and folded when the
  * answer is there; once a reader opens or closes it, it stays that way.
  */
-export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progress, running, stopping, exchange, opened }: Props) {
+export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progress, running, stopping, exchange, cut, opened }: Props) {
   const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
   const steps = useMemo(() => all.filter((s) => !isSub(s.agent)), [all]);
   const events = useChat((s) => s.opened.records.events.get(exchange));
   const saved = useMemo(() => savedIn(events ?? []), [events]);
-  const groups = groupSteps(steps);
+  const list = useRef<HTMLDivElement>(null);
+  const { shown, button } = useEarlier(exchange, steps, cut, list);
+  const groups = useMemo(() => groupSteps(open ? shown : steps), [open, shown, steps]);
   const calls = steps.filter((s) => s.type === "tool_call").length;
   const agents = new Set(groups.map((g) => g.agent)).size;
   return (
@@ -57,14 +62,16 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progres
         {!open && (
           <span className="truncate">
             {plural(agents, "agent")}
-            {calls > 0 && ` · ${plural(calls, "tool call")}`}
+            {calls > 0 && ` · ${cut ? "more than " : ""}${plural(calls, "tool call")}`}
           </span>
         )}
       </button>
       <TimelineButton turn={exchange} />
       </div>
       <div id={name} hidden={!open} className="px-4 pb-3">
-        {groups.map((g, i) => (
+        {open && button}
+        <div ref={list}>
+        {open && groups.map((g, i) => (
           <div key={i} className={i > 0 ? "mt-3" : ""}>
             {g.agent !== "" && <h3 className="text-[11px] leading-5 font-semibold tracking-widest text-link uppercase">{g.agent}</h3>}
             <ul>
@@ -86,6 +93,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, progres
             </ul>
           </div>
         ))}
+        </div>
       </div>
     </section>
   );

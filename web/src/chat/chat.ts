@@ -55,6 +55,9 @@ export interface ChatDeps {
  */
 const mostWatched = 2;
 
+/** About so many events of a session are read at once, the newest first. */
+const mostEvents = 500;
+
 export abstract class Chat<S extends ChatState = ChatState> {
   readonly store: StoreApi<S>;
   readonly client: Client;
@@ -242,7 +245,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     try {
       if (!this.state.known[id]?.server) await this.#lookUp(id);
       const server = this.state.known[id]?.server;
-      const last = server === undefined ? undefined : await this.client.window(server);
+      const last = server === undefined ? undefined : await this.client.window(server, undefined, mostEvents);
       if (this.state.opened.id !== id) return;
       if (last) {
         this.#watch(id, last);
@@ -293,14 +296,14 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const { session } = last;
     this.#targets.set(id, session.version);
     this.#begun.set(id, { preview: session.preview ?? "", usd: session.totals.usage.usd ?? 0, version: session.version });
-    const w = watch(this.client, session.id, beginAt(last), (w) => this.#changed(id, w), this.#schedule);
+    const w = watch(this.client, session.id, beginAt(last), (w) => this.#changed(id, w), this.#schedule, mostEvents);
     this.#watches.set(id, w);
     if (this.#hidden) w.pause();
     return w;
   }
 
   async #watched(id: string, server: string): Promise<Watch> {
-    return this.#watches.get(id) ?? this.#watch(id, await this.client.window(server));
+    return this.#watches.get(id) ?? this.#watch(id, await this.client.window(server, undefined, mostEvents));
   }
 
   /** Reads older turns of the open session. */
@@ -314,6 +317,15 @@ export abstract class Chat<S extends ChatState = ChatState> {
     } catch {
       // No error for the reader: it is tried again at the next scroll to the top.
       if (this.state.opened.id === id) this.#show({ older: "failed" });
+    }
+  }
+
+  /** Reads earlier steps of a turn of the open session. Throws an ApiError. */
+  async earlier(turn: string): Promise<void> {
+    try {
+      await this.#watches.get(this.state.opened.id)?.earlier(turn);
+    } catch (cause) {
+      throw toApiError(cause);
     }
   }
 

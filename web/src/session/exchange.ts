@@ -25,6 +25,8 @@ export interface Exchange {
   standing: Standing;
   stopping: boolean;
   steps: readonly StepView[];
+  /** There are earlier steps, which are not read. */
+  cutSteps?: boolean;
   /** By tool call that has not ended: what the tool reported last. */
   progress?: ReadonlyMap<string, string>;
   answer: string;
@@ -82,7 +84,7 @@ const first: Before = { attempts: 0, usd: 0 };
 const shown = new WeakMap<readonly TurnView[], Shown>();
 
 /** The exchanges of a transcript. If a turn was retried, only its last attempt is shown. */
-export function exchangesOf(turns: readonly TurnView[] | null, live: ReadonlyMap<string, InFlight>, records?: Pick<Records, "asked">): Exchange[] {
+export function exchangesOf(turns: readonly TurnView[] | null, live: ReadonlyMap<string, InFlight>, records?: Pick<Records, "asked" | "cut">): Exchange[] {
   if (!turns) return [];
   const known = shown.get(turns);
   if (known) {
@@ -116,7 +118,7 @@ const none: readonly Asked[] = [];
 const ended = new WeakMap<TurnView, Exchange>();
 
 /** An ended turn always gives the same object, so that it renders once. */
-function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: Pick<Records, "asked"> | undefined, before: Before): Exchange {
+function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: Pick<Records, "asked" | "cut"> | undefined, before: Before): Exchange {
   const attempt = before.attempts + 1;
   const known = ended.get(t);
   if (known && known.attempt === attempt) return known;
@@ -132,6 +134,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
     standing: t.resumes ? "resuming" : t.status,
     stopping: t.stopping ?? false,
     steps: t.steps ?? [],
+    ...(records?.cut.has(t.id) && { cutSteps: true }),
     answer: text,
     cut,
     ...(t.error && { error: errorInPageWords(t.error) }),

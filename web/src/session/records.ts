@@ -38,11 +38,13 @@ export interface Records {
   rules: readonly Rule[];
   /** Events by turn. */
   events: ReadonlyMap<string, readonly Event[]>;
+  /** Turns of which the first steps are not read. */
+  cut: ReadonlySet<string>;
   /** Interactions by turn, in the order in which they were opened; those about calls of one agent that wait at once, in the order of the calls. */
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map(), cut: new Set() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {

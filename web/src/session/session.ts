@@ -3,12 +3,14 @@
 
 import { follow, type Connection, type Frame } from "../api/stream.ts";
 import type { Client } from "../api/client.ts";
-import { advance, precede, type SessionView } from "./live.ts";
+import { advance, fill, precede, type SessionView } from "./live.ts";
 
 export interface Watch {
   readonly id: string;
   /** Reads the turns before the first one, if any. */
   older(): Promise<void>;
+  /** Reads earlier steps of a turn whose first steps are not read. */
+  earlier(turn: string): Promise<void>;
   readonly view: SessionView;
   readonly connection: Connection;
   retry(): void;
@@ -34,10 +36,14 @@ export const perFrame: Schedule = (f) => {
   setTimeout(once, 100); // the tab may be hidden before the next frame
 };
 
-/** Follows the session and calls changed after each change of the view or the connection. */
-export function watch(client: Client, id: string, begin: SessionView, changed: (w: Watch) => void, schedule: Schedule = perFrame): Watch {
+/**
+ * Follows the session and calls changed after each change of the view or the connection. With most, no more events than
+ * about so many are read at once, and of a turn that has more the newest.
+ */
+export function watch(client: Client, id: string, begin: SessionView, changed: (w: Watch) => void, schedule: Schedule = perFrame, most?: number): Watch {
   let view = begin;
   let reading: Promise<void> | undefined;
+  let goingBack: Promise<void> | undefined;
   let connection: Connection = { state: "connecting" };
   let waiting: Frame[] = [];
   let open = true;
@@ -54,13 +60,25 @@ export function watch(client: Client, id: string, begin: SessionView, changed: (
   const older = async () => {
     const { from, transcript } = view;
     if (from === 0) return;
-    const { after } = await client.window(id, transcript.turns?.[0]?.id);
-    const events = await client.events(id, Math.min(after, from), from);
+    const w = await client.window(id, transcript.turns?.[0]?.id, most);
+    const begins = w.after <= from ? w : { ...w, after: from, begun: [] };
+    const events = await client.events(id, begins.after, from);
     if (!open) return;
-    view = precede(view, Math.min(after, from), events);
+    view = precede(view, begins, events);
     changed(self);
   };
-  const following = follow(client, id, begin.from, {
+  const earlier = async (turn: string) => {
+    const hole = view.holes.find((h) => h.begun.some((e) => e.turn === turn));
+    if (!hole) return;
+    const after = Math.max(hole.after, hole.to - (most ?? hole.to));
+    const events = await client.events(id, after, hole.to);
+    if (!open) return;
+    view = fill(view, hole, after, events);
+    changed(self);
+  };
+  /** One after another, since each begins where the one before ended. */
+  const read = (more: () => Promise<void>) => (reading = (reading ?? Promise.resolve()).catch(() => undefined).then(more));
+  const following = follow(client, id, begin.transcript.seq, {
     frames(frames) {
       if (waiting.length === 0) schedule(flush);
       waiting.push(...frames);
@@ -72,7 +90,8 @@ export function watch(client: Client, id: string, begin: SessionView, changed: (
   });
   const self: Watch = {
     id,
-    older: () => (reading ??= older().finally(() => (reading = undefined))),
+    older: () => (goingBack ??= read(older).finally(() => (goingBack = undefined))),
+    earlier: (turn) => read(() => earlier(turn)),
     get view() {
       return view;
     },

@@ -1,4 +1,4 @@
-import { memo, useId, useLayoutEffect, useMemo, useState } from "react";
+import { memo, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import type { Event } from "../../api/types.gen.ts";
 import type { Exchange } from "../../session/exchange.ts";
@@ -11,6 +11,7 @@ import { took } from "../../ui/text.ts";
 import { ChangeBox, ChangedFiles } from "../changes/Changed.tsx";
 import { useChat, useParts } from "../use-chat.ts";
 import { TimelineButton } from "./TimelineButton.tsx";
+import { useEarlier } from "./EarlierSteps.tsx";
 import { useMarked, type Wanted } from "./use-marked.ts";
 import { Tasks } from "./Tasks.tsx";
 import { tasksOf } from "./tools.ts";
@@ -57,6 +58,8 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
     if (wish !== undefined) setOpen(true);
   }, [wish]);
   const calls = steps.filter((s) => s.kind === "tool_call").length;
+  const list = useRef<HTMLOListElement>(null);
+  const { shown, button } = useEarlier(x.id, steps, x.cutSteps, list, wanted && ((s) => s.seq === wanted.seq));
   const begun = Date.parse(steps[0]?.at ?? "");
   return (
     <section aria-label="Steps" className="border-l-2 border-accent bg-surface text-[13px] leading-5 text-text-muted">
@@ -74,6 +77,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? (x.stopping ? "Stopping…" : "At work…") : open ? "Steps" : "Steps:"}</span>
           {!open && (
             <span className="truncate">
+              {x.cutSteps && "more than "}
               {steps.length}
               {calls > 0 && ` · ${calls} ${calls === 1 ? "tool call" : "tool calls"}`}
             </span>
@@ -81,11 +85,18 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
         </button>
         <TimelineButton turn={x.id} words={words} />
       </div>
-      <ol id={name} hidden={!open} className="flex flex-col gap-1.5 px-4 pb-3.5">
-        {steps.map((s) => (
-          <Line key={s.seq} step={s} progress={s.kind === "tool_call" ? x.progress?.get(s.call ?? "") : undefined} words={words} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
-        ))}
-      </ol>
+      <div id={name} hidden={!open}>
+        {open && (
+          <>
+            {button && <div className="px-4">{button}</div>}
+            <ol ref={list} className="flex flex-col gap-1.5 px-4 pb-3.5">
+              {shown.map((s) => (
+                <Line key={s.seq} step={s} progress={s.kind === "tool_call" ? x.progress?.get(s.call ?? "") : undefined} words={words} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
+              ))}
+            </ol>
+          </>
+        )}
+      </div>
     </section>
   );
 });

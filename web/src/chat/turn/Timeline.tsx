@@ -37,6 +37,7 @@ export default function Timeline({ turn, words, onClose }: { turn: string; words
   return (
     <Dialog wide title="Timeline" onClose={onClose}>
       {x && <Why exchange={x} events={events ?? []} />}
+      {x?.cutSteps && <p className="mb-3 text-sm text-text-muted">Its first steps are not read yet: “Earlier steps” in the conversation reads them.</p>}
       <dl className="mb-5 flex flex-wrap gap-x-7 gap-y-2 max-sm:gap-x-4 text-sm">
         <Sum name="Took" value={took(w.to - w.from)} />
         {sums.map(([kind, ms]) => (
