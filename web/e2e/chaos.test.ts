@@ -72,6 +72,7 @@ describe("on a desktop", () => {
     await page().getByRole("list", { name: "Ask next" }).getByRole("button", { name: second }).click();
     await expect.poll(() => p.answers.count()).toBe(2);
     await p.done();
+    await p.last.getByRole("button", { name: /Thought process/ }).click();
     expect(await p.last.locator("section li").allInnerTexts()).toEqual(["▶ interface agent activated"]);
     const answer = await p.last.locator(".prose").innerText();
     expect(answer).toContain("react-oauth/google");
@@ -585,7 +586,7 @@ describe.runIf(!process.env["PARLEY_URL"])("when an interrupted answer goes on b
     expect(await p.last.getByRole("button", { name: /Go on|Begin again|Try again/ }).count()).toBe(0);
     await browser.shot("desktop-goes-on");
 
-    await page().unroute(follows);
+    await page().unrouteAll({ behavior: "wait" }); // a request may be under way
     await p.done();
     await p.last.getByText("It goes on by itself.").waitFor({ state: "detached" });
     expect(await p.answers.count()).toBe(1);

@@ -62,9 +62,11 @@ describe("on a desktop", () => {
     await p.done();
     expect(await card().innerText()).toMatch(/Allowed once · Allow read_slack_mock\? · just now/);
     expect(await p.last.locator(".prose").innerText()).toMatch(/207 V/);
+    await p.last.getByRole("region", { name: "Steps" }).getByRole("button", { name: /Steps/ }).click();
     expect(await page().locator("[data-step]").evaluateAll((all) => all.map((e) => e.getAttribute("data-step")))).toEqual(
       expect.arrayContaining(["plan", "tool_call", "tool_result", "ask"]),
     );
+    await p.last.getByRole("region", { name: "Steps" }).getByRole("button", { name: /Steps/ }).click();
     await expect.poll(() => page().locator("[data-badge]").count()).toBe(0);
     await browser.shot("home-answer");
 
