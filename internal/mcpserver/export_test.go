@@ -19,6 +19,7 @@ const MaxBatch = maxBatch
 
 // Connect serves one user without HTTP, for tests in fake time.
 func (a *App) Connect(ctx context.Context, p parley.Principal, t mcp.Transport) (*mcp.ServerSession, error) {
+	a.filled.Do(a.fill)
 	return a.server.Connect(context.WithValue(ctx, principalKey{}, p), t, nil)
 }
 

@@ -44,6 +44,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -155,9 +156,11 @@ type App struct {
 	server *mcp.Server
 	seed   map[string]bool // the full names of the seed's tools
 	http   *Handler
+	filled sync.Once
 }
 
-// New makes the MCP server of an app.
+// New makes the MCP server of an app. Its tools are added with the first request: their schemas
+// would be a quarter of a server's start, and most starts serve no host.
 func New(app parley.App, o Options) *App {
 	a := &App{o: o.withDefaults(), app: app, seed: map[string]bool{}}
 	title := app.Title
@@ -169,16 +172,23 @@ func New(app parley.App, o Options) *App {
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 		SetCacheable: cacheable,
 	})
-	a.sessionTools()
-	a.appTools()
-	a.resources()
-	a.server.AddReceivingMiddleware(a.clean, a.leftOut, a.narrow)
 	a.http = NewHandler(a.server, a.o.Transport)
 	return a
 }
 
+// fill adds what the server offers.
+func (a *App) fill() {
+	a.sessionTools()
+	a.appTools()
+	a.resources()
+	a.server.AddReceivingMiddleware(a.clean, a.leftOut, a.narrow)
+}
+
 // ServeHTTP implements http.Handler.
-func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHTTP(w, r) }
+func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.filled.Do(a.fill)
+	a.http.ServeHTTP(w, r)
+}
 
 // Close ends the connections of the older era. It waits until ctx ends for their
 // requests, which end by themselves when the log is closed.
