@@ -5,7 +5,6 @@
 package enginetest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -345,16 +344,14 @@ type Service struct {
 	Gate func(ctx context.Context, r seam.Run) error
 	// Memory lets the service be asked what became of a mail.
 	Memory bool
-	// Timeout of a mail; zero: 10 s.
-	Timeout time.Duration
 }
 
-func (s *Service) decls() []parley.ToolDecl {
+func (*Service) decls() []parley.ToolDecl {
 	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`)
 	return []parley.ToolDecl{
 		{Name: "look", Description: "Look.", InputSchema: schema, Effect: parley.EffectRead},
 		{Name: "put", Description: "Put.", InputSchema: schema, Effect: parley.EffectIdempotent, KeyTTL: parley.Duration(time.Hour)},
-		{Name: "mail", Description: "Mail.", InputSchema: schema, Effect: parley.EffectWrite, Timeout: parley.Duration(cmp.Or(s.Timeout, 10*time.Second))},
+		{Name: "mail", Description: "Mail.", InputSchema: schema, Effect: parley.EffectWrite, Timeout: parley.Duration(10 * time.Second)},
 	}
 }
 

@@ -86,14 +86,18 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 		return seam.Reply{}, nil
 	}
 	cluster := pgtest.New(t)
-	service := &mailCounter{Service: &enginetest.Service{Timeout: whole}, sent: map[string]int{}}
+	service := &mailCounter{Service: &enginetest.Service{}, sent: map[string]int{}}
 	service.SetGate(func(ctx context.Context, r seam.Run) error {
 		if err := service.count(ctx, r); err != nil || !is(strings.TrimPrefix(string(r.Input), `{"text":"`), 1) {
 			return err
 		}
 		return mails.wait(ctx)
 	})
-	r := enginetest.Over(t, open(t, cluster.Database(t)), service.Service, model, enginetest.App())
+	r := enginetest.Over(t, open(t, cluster.Database(t)), service.Service, model, enginetest.App(func(a *parley.App) {
+		for i := range a.Tools {
+			a.Tools[i].Timeout = parley.Duration(whole) // what counts is the app's, for calls that wait for the store, too
+		}
+	}))
 	defer r.Close()
 	var ended, refused atomic.Int64
 	var all sync.WaitGroup
