@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,19 @@ func (b *box) pipe(name string) func() {
 		if _, err := os.ReadFile(path); err != nil {
 			b.t.Fatal(err)
 		}
+	}
+}
+
+// TestNice runs a command for a server that has a low priority itself, as under nice or in a service with Nice=.
+func TestNice(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	runtime.LockOSThread() // for good: the thread, whose priority cannot be raised again, ends with the test
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+		t.Fatal(err)
+	}
+	if out, e := b.run("nice"); out != "19\n" || e != (confine.End{}) {
+		t.Errorf("got %q, %+v", out, e)
 	}
 }
 

@@ -199,7 +199,12 @@ func confineThread(j Job, full, sysv bool) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 5); err != nil { // the server and the helper go first
+	// The server and the helper go first, also those that were started with a low priority themselves.
+	prio, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // from 40, the highest, to 1
+	if err == nil {
+		err = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-prio+5, 19))
+	}
+	if err != nil {
 		return fmt.Errorf("lower its priority: %w", err)
 	}
 	for c := uintptr(0); c < 64; c++ {
