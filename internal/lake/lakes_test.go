@@ -1,9 +1,12 @@
 package lake_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -117,5 +120,62 @@ func TestReplaced(t *testing.T) {
 	}
 	if _, err := all.At(t.Context(), root); parley.CodeOf(err) != parley.CodeUnavailable {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestLakesApart: while a lake that was replaced is waited for, since somebody still uses it, others are opened. Whoever asks for it gets
+// the other folder's, all the same one.
+func TestLakesApart(t *testing.T) {
+	t.Parallel()
+	dir := memory(t)
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for _, one := range []string{a, b} {
+		if err := os.Mkdir(one, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := lake.New(lake.Options{Private: memory(t), Fresh: -1})
+	defer all.Close() //nolint:errcheck // the test is over
+	old, err := all.In(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo, err := old.Hold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(a, a+"-before"), os.Mkdir(a, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *lake.Lake)
+	for range 3 {
+		go func() {
+			l, err := all.In(context.WithoutCancel(t.Context()), a)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+	}
+	for { // until it is being closed
+		again, err := old.Hold()
+		if err != nil {
+			break
+		}
+		again()
+		runtime.Gosched()
+	}
+	if _, err := all.In(t.Context(), b); err != nil {
+		t.Error(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := all.In(gone, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone waits for it: %v", err)
+	}
+	letGo()
+	first := <-got
+	if second, third := <-got, <-got; first == nil || first == old || second != first || third != first {
+		t.Errorf("got %p, %p and %p in the place of %p", first, second, third, old)
 	}
 }

@@ -1,12 +1,15 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // A schedule that runs on a change looks at its lake every lookEvery. Nothing tells it of a change: others change a lake with programs of
@@ -135,4 +138,45 @@ func (r *record) began() (at time.Time) {
 		}
 	}
 	return at
+}
+
+// seen says that a row was looked at, and has nothing new until a time. It is in memory alone: a row that changed each time would have another
+// version for everybody who is about to change the schedule.
+type seen struct {
+	version int64
+	until   time.Time
+}
+
+// onlyLooked reports whether nothing of a record has changed but when its lake is looked at next.
+func (r *record) onlyLooked(was record) bool {
+	if r.Spec.OnChange == 0 {
+		return false
+	}
+	now := *r
+	now.Watch.At = was.Watch.At
+	a, aerr := json.Marshal(now)
+	b, berr := json.Marshal(was)
+	return aerr == nil && berr == nil && bytes.Equal(a, b)
+}
+
+// leaveAlone leaves a row alone until a time, unless it is changed.
+func (s *Schedules) leaveAlone(row seam.Row, until, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, one := range s.seen { // of rows that are not there any more, or belong to others
+		if now.Sub(one.until) > 2*awayEvery {
+			delete(s.seen, name)
+		}
+	}
+	s.seen[row.RowName] = seen{row.Version, until}
+}
+
+// quiet is until when a row is left alone; zero: it is not.
+func (s *Schedules) quiet(row seam.Row) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, ok := s.seen[row.RowName]; ok && one.version == row.Version {
+		return one.until
+	}
+	return time.Time{}
 }

@@ -58,16 +58,20 @@ func (s *Schedules) Run(ctx context.Context) {
 
 // scan hands out what is due, and returns when to look again.
 func (s *Schedules) scan(ctx context.Context, hands *sync.WaitGroup, free chan struct{}) (time.Duration, error) {
-	now := s.o.Now()
+	now, wait := s.o.Now(), scanEvery
 	q := seam.RowQuery{Kind: seam.RowSchedule, Open: true, Due: now.Add(scanEvery), Limit: 100}
 	for {
 		rows, err := s.store.Rows(ctx, parley.System(), q)
 		if err != nil || len(rows) == 0 {
-			return scanEvery, err
+			return wait, err
 		}
 		for _, row := range rows {
 			if row.Due.After(now) {
-				return max(row.Due.Sub(now), time.Millisecond), nil
+				return min(wait, max(row.Due.Sub(now), time.Millisecond)), nil
+			}
+			if until := s.quiet(row); until.After(now) {
+				wait = min(wait, max(until.Sub(now), time.Millisecond))
+				continue
 			}
 			if !s.take(row.RowName) {
 				continue
@@ -76,7 +80,7 @@ func (s *Schedules) scan(ctx context.Context, hands *sync.WaitGroup, free chan s
 			case free <- struct{}{}:
 			case <-ctx.Done():
 				s.leave(row.RowName)
-				return scanEvery, nil
+				return wait, nil
 			}
 			hands.Go(func() {
 				defer func() { s.leave(row.RowName); <-free; s.ring() }()
@@ -118,9 +122,9 @@ func (s *Schedules) leave(n seam.RowName) {
 
 // handle does what a due row asks for.
 func (s *Schedules) handle(ctx context.Context, row seam.Row) error {
-	var r record
+	var r, was record
 	of, id, now := ownerOf(row.RowName), parley.ScheduleID(row.ID), parley.Now(s.o.Now())
-	if err := json.Unmarshal(row.Body, &r); err != nil {
+	if err := errors.Join(json.Unmarshal(row.Body, &r), json.Unmarshal(row.Body, &was)); err != nil {
 		row.Open = false
 		_, perr := s.store.PutRow(ctx, parley.System(), row)
 		return errors.Join(err, perr)
@@ -172,6 +176,10 @@ func (s *Schedules) handle(ctx context.Context, row seam.Row) error {
 		default:
 			return err
 		}
+	}
+	if next := r.look(r.due(of, id)); next.After(now) && r.onlyLooked(was) {
+		s.leaveAlone(row, next, now)
+		return nil
 	}
 	version, err := s.put(ctx, row, r, claim)
 	if err != nil || r.Pending == nil || !r.Pending.Go {

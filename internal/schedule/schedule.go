@@ -85,6 +85,7 @@ type Schedules struct {
 
 	mu    sync.Mutex
 	hands map[seam.RowName]bool // what is being worked on
+	seen  map[seam.RowName]seen // rows whose lakes were looked at
 	adds  sync.Mutex            // one new schedule at a time, so that the limit holds
 }
 
@@ -98,7 +99,7 @@ func New(store Store, engine Engine, o Options) *Schedules {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Schedules{o: o, store: store, engine: engine, wake: make(chan struct{}, 1), hands: map[seam.RowName]bool{}}
+	return &Schedules{o: o, store: store, engine: engine, wake: make(chan struct{}, 1), hands: map[seam.RowName]bool{}, seen: map[seam.RowName]seen{}}
 }
 
 const (
