@@ -168,3 +168,69 @@ func TestFilesEscapeRaces(t *testing.T) {
 		t.Errorf("outside: %v, %v", list, err)
 	}
 }
+
+// TestFilesSpelling: a name is the one on disk, byte for byte. Another case or another Unicode form of it reaches neither a
+// workspace nor a file, and takes nothing away from the file that there is.
+func TestFilesSpelling(t *testing.T) {
+	t.Parallel()
+	c := newCabinet(t)
+	jsonType := []string{"Content-Type", "application/json"}
+	const nfc, nfd = "caf\u00e9/r\u00e9sum\u00e9.md", "cafe\u0301/re\u0301sume\u0301.md"
+	info := c.write(201, "main", nfc, "composed", "")
+	for _, other := range []string{nfd, "CAF\u00c9/r\u00e9sum\u00e9.md", "caf\u00e9/R\u00c9SUM\u00c9.md", "caf\u00e9/re\u0301sume\u0301.md", "cafe\u0301/r\u00e9sum\u00e9.md", "caf\u00e9/r\u00e9sum\u00e9.MD"} {
+		for op, body := range map[string][2]string{
+			"file": {"GET", ""}, "content": {"GET", ""}, "history": {"GET", ""}, "tree": {"GET", ""},
+		} {
+			resp := c.ask(body[0], at(op, "main", "path", other), body[1])
+			if got := resp.StatusCode; got != 404 && (op != "history" || got != 200) {
+				t.Errorf("%s of %+q: %d", op, other, got)
+			}
+		}
+		// Who means the file by another spelling changes nothing: the version does not fit a file that is not there.
+		for _, r := range [][3]string{
+			{"PUT", at("file", "main", "path", other), `{"text":"EVIL","version":"` + string(info.Version) + `"}`},
+			{"DELETE", at("file", "main", "path", other, "version", string(info.Version)), ""},
+			{"POST", at("file/move", "main", "path", other), `{"to":"x.md","version":"` + string(info.Version) + `"}`},
+		} {
+			if resp := c.ask(r[0], r[1], r[2], jsonType...); resp.StatusCode != 404 && resp.StatusCode != 409 {
+				t.Errorf("%s %+q: %d", r[0], other, resp.StatusCode)
+			}
+		}
+	}
+	// Two spellings are two files, where the file system can have both.
+	c.write(201, "main", nfd, "decomposed", "")
+	for path, want := range map[string]string{nfc: "composed", nfd: "decomposed"} {
+		var got parley.FileContent
+		if c.call(200, &got, "GET", at("file", "main", "path", path), ""); got.Text == nil || *got.Text != want || got.Path != path {
+			t.Errorf("%+q is %+v", path, got)
+		}
+	}
+	c.call(http.StatusNoContent, nil, "DELETE", at("file", "main", "path", nfd, "version", string(files.VersionOf([]byte("decomposed")))), "")
+	var tree parley.FileTree
+	c.call(200, &tree, "GET", at("tree", "main", "depth", "2"), "")
+	var names []string
+	for _, e := range tree.Entries {
+		names = append(names, e.Path)
+	}
+	if diff := cmp.Diff([]string{"cafe\u0301", "caf\u00e9", nfc}, names); diff != "" {
+		t.Errorf("after one of them was deleted (-want +got):\n%s", diff)
+	}
+	// Workspaces: neither found nor made by another spelling.
+	c.call(201, nil, "POST", "/v1/workspaces", `{"app":"test","name":"Second Brain"}`, jsonType...)
+	for _, ws := range []string{"MAIN", "Main", "second brain", "shared/Handbook", "shared/PETRA", "Shared/handbook"} {
+		if resp := c.ask("GET", at("tree", ws), ""); resp.StatusCode != 404 && resp.StatusCode != 400 {
+			t.Errorf("the workspace %s: %d", ws, resp.StatusCode)
+		}
+	}
+	for name, want := range map[string]int{"MAIN": 409, "Main": 409, "second brain": 409, "SECOND BRAIN": 409, "Second Brain": 409, "ma\u00efn": 400, "mai\u0308n": 400, "m\uff41in": 400, "\u017fecond Brain": 400, "third": 201} {
+		raw, err := json.Marshal(parley.CreateWorkspace{App: "test", Name: parley.Workspace(name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp := c.ask("POST", "/v1/workspaces", string(raw), jsonType...); resp.StatusCode != want {
+			t.Errorf("making %+q: %d, want %d", name, resp.StatusCode, want)
+		}
+	}
+	// Another user has the names to himself.
+	c.call(201, nil, "POST", "/v1/workspaces", `{"app":"test","name":"SECOND BRAIN"}`, append(jsonType, "Test-User", "bob")...)
+}

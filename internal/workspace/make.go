@@ -3,12 +3,15 @@ package workspace
 import (
 	"errors"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/parley-server/parley"
 )
 
-// Make makes a workspace of p's own. CodeConflict: there is one of that name. CodeQuota: p has
-// maxListed of them.
+// Make makes a workspace of p's own. CodeConflict: there is one of that name, or of one that differs only in its
+// case: where the file system ignores case, as after a move to another machine, the two would be one folder.
+// CodeQuota: p has maxListed of them.
 func (f *Folders) Make(p parley.Principal, w parley.Workspace) error {
 	name, shared := w.Shared()
 	switch {
@@ -25,8 +28,19 @@ func (f *Folders) Make(p parley.Principal, w parley.Workspace) error {
 			return err
 		}
 	}
-	if list, err := f.own(p); err == nil && len(list) >= maxListed {
-		return field(parley.Errorf(parley.CodeQuota, "you have %d workspaces, which is the limit", len(list)).WithHint("use one of them"))
+	taken := func(by string) error {
+		return field(parley.Errorf(parley.CodeConflict, "there is a workspace %q already", by).WithHint("choose another name"))
+	}
+	if list, err := f.own(p); err == nil {
+		if len(list) >= maxListed {
+			return field(parley.Errorf(parley.CodeQuota, "you have %d workspaces, which is the limit", len(list)).WithHint("use one of them"))
+		}
+		if i := slices.IndexFunc(list, func(is string) bool { return strings.EqualFold(is, name) }); i >= 0 {
+			return taken(list[i])
+		}
+	}
+	if own := string(f.o.Default); own != name && strings.EqualFold(own, name) {
+		return taken(own) // which may not be made yet
 	}
 	user, err := f.makeUser(p)
 	if err == nil {
@@ -35,7 +49,7 @@ func (f *Folders) Make(p parley.Principal, w parley.Workspace) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return field(parley.Errorf(parley.CodeConflict, "there is a workspace %q already", name).WithHint("choose another name"))
+		return taken(name)
 	case err != nil:
 		return field(parley.Errorf(parley.CodeUnavailable, "make workspace %s: %w", name, short(err)))
 	}
