@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/datafolder"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Folder keeps what retention removes from logs, in a data folder: events as
@@ -185,7 +185,7 @@ func (a *Folder) blob(session parley.SessionID, d parley.Digest) (string, error)
 	return filepath.Join(dir, blobFolder, string(d)), err
 }
 
-var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var digest = pattern.New(`^[0-9a-f]{64}$`)
 
 func put(name string, body []byte) (err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Limits of [Read]. Zero values mean the defaults.
@@ -133,7 +133,7 @@ type zipped struct {
 
 // known matches all names that an archive may contain. Nothing is ever written under
 // these names, but an archive with others is not ours.
-var known = regexp.MustCompile(`^(session\.json|events\.ndjson|turns/[0-9A-Za-z_-]{1,64}\.json|logs/[0-9A-Za-z_-]{1,64}\.log|artifacts/[0-9A-Za-z_-]{1,64}|blobs/[0-9a-f]{64})$`)
+var known = pattern.New(`^(session\.json|events\.ndjson|turns/[0-9A-Za-z_-]{1,64}\.json|logs/[0-9A-Za-z_-]{1,64}\.log|artifacts/[0-9A-Za-z_-]{1,64}|blobs/[0-9a-f]{64})$`)
 
 func open(z *zip.Reader, l Limits) (*zipped, error) {
 	if len(z.File) > l.Files {
@@ -324,7 +324,7 @@ func decodeEvent(line []byte, want int) (parley.Event, error) {
 
 // id is the form of a ULID. Any other id might name something that belongs to somebody
 // else.
-var id = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+var id = pattern.New(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
 // lineReader reads lines of bounded length.
 type lineReader struct {

@@ -7,13 +7,13 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const (
@@ -280,10 +280,10 @@ func (k *Keys) Revoke(name string) error {
 }
 
 // named matches a valid key or user name: names are shown, typed, and used in settings.
-var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
+var named = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
 
 // issued matches the name of a user or organisation of an issuer, for a key that acts as the same.
-var issued = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}:[!-~]{1,255}$`)
+var issued = pattern.New(`^[a-z][a-z0-9-]{0,31}:[!-~]{1,255}$`)
 
 func checkUser(user string) error {
 	if !named.MatchString(user) && !issued.MatchString(user) {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/task"
 )
 
@@ -147,7 +147,7 @@ func (a *App) tasks(d *decoder, names []string) []parley.ToolDecl {
 	return own
 }
 
-var agentName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+var agentName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // models picks the app's model and checks that its script is there.
 func (a *App) models(s Settings, f appFile) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/extension"
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -162,7 +162,7 @@ type Known struct {
 	Runtimes []string
 }
 
-var appName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+var appName = pattern.New(`^[a-z][a-z0-9-]{0,39}$`)
 
 func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a := &App{Files: dir.FS, Where: dir.Name}

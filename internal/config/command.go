@@ -2,11 +2,11 @@ package config
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // commandFile is a program of the app's own.
@@ -33,7 +33,7 @@ type Command struct {
 const maxAtOnce = 100
 
 // variable matches the names that every shell hands on. Some drop all others.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = pattern.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // commands reads tools.command.
 func (a *App) commands(files some[commandFile]) {

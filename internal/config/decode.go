@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // maxNodes limits how many values one file may expand to through aliases.
@@ -119,7 +119,7 @@ func (d *decoder) err() error {
 
 // yamlPlace matches the position in the parser's errors, which may be a range. The first
 // group is the kind of a block that the parser was in.
-var yamlPlace = regexp.MustCompile(`^.*?(a block \w+\))? at L(\d+)\.C\d+(?:-(?:L(\d+)\.)?C\d+)?: `)
+var yamlPlace = pattern.New(`^.*?(a block \w+\))? at L(\d+)\.C\d+(?:-(?:L(\d+)\.)?C\d+)?: `)
 
 // likely returns the probable mistake at the place where the parser gave up, as a hint to add
 // to its error; "" if it is unclear.
@@ -425,7 +425,7 @@ func (d *decoder) repeated(seen map[string]int, k *yaml.Node, name, path string)
 }
 
 // reference is ${NAME}; $${NAME} stands for itself.
-var reference = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
+var reference = pattern.New(`\$?\$\{([^}]*)\}`)
 
 // resolve replaces ${NAME} by the variable's value, and a whole "file:path" by the file's
 // content. Neither is ever part of a message.

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Issuer is an OIDC provider whose tokens identify users.
@@ -59,7 +59,7 @@ type IssuerLogin struct {
 }
 
 // issuerName matches the name of an issuer. It has no colon, which ends it in the names of users.
-var issuerName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var issuerName = pattern.New(`^[a-z][a-z0-9-]{0,31}$`)
 
 // maxLeeway is the largest difference of clocks that may be allowed: a token lives so much longer.
 const maxLeeway = 5 * time.Minute

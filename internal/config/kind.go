@@ -1,8 +1,8 @@
 package config
 
-import "regexp"
+import "github.com/parley-server/parley/internal/pattern"
 
-var toolKind = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
+var toolKind = pattern.New(`^[a-z][a-z0-9_-]{0,39}$`)
 
 // ToolKind reports whether name is valid for a kind of tools, which is a key under tools in an
 // app.yaml.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // mcpFile is an MCP server, or a file with several.
@@ -138,7 +138,7 @@ type MCPTool struct {
 const maxMCPFile = 1 << 20
 
 // mcpName is the form of an MCP server's name.
-var mcpName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+var mcpName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // servers reads tools.mcp.
 func (a *App) servers(files some[mcpFile]) {
@@ -422,4 +422,4 @@ func (a *App) mcpServer(at string, f mcpFile, name string, s MCPEntry, add func(
 }
 
 // fileVariable is ${NAME} or ${NAME:-otherwise}.
-var fileVariable = regexp.MustCompile(`\$\{([^}:]*)(:-([^}]*))?\}`)
+var fileVariable = pattern.New(`\$\{([^}:]*)(:-([^}]*))?\}`)

@@ -12,13 +12,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Limits of what an app shows on its page: bytes, and numbers of questions. Every client of the
@@ -39,7 +39,7 @@ type Page struct {
 	Own    string // folder, in the app's folder, with the app's own page; "": none
 }
 
-var accent = regexp.MustCompile(`^#[0-9a-f]{6}$`)
+var accent = pattern.New(`^#[0-9a-f]{6}$`)
 
 // page reads what people see of the app on its page.
 func (a *App) page(f appFile) {

@@ -3,13 +3,13 @@ package config
 import (
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/nearest"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/schedule"
 )
 
@@ -32,7 +32,7 @@ type scheduleFile struct {
 	Asks          parley.ScheduleAsks    `yaml:"asks"`           // who answers what a turn asks: nobody or owner; default nobody
 }
 
-var scheduleName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
+var scheduleName = pattern.New(`^[a-z][a-z0-9_-]{0,39}$`)
 
 // schedules reads the app's schedules.
 func (a *App) schedules(s Settings, f appFile) {

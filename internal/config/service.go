@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // serviceFile is an HTTP service of the app's own.
@@ -55,7 +55,7 @@ const (
 )
 
 // toolName is the form of name that all providers accept.
-var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+var toolName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // services reads tools.http.
 func (a *App) services(files some[serviceFile]) {

@@ -3,11 +3,12 @@ package tidy
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/kljensen/snowball/english"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // claim is a statement with a value: a price, a time, a number of something.
@@ -23,14 +24,14 @@ type claim struct {
 }
 
 var (
-	ends   = regexp.MustCompile(`[.!?;]["')]?(?:\s+|$)|\n+`)
-	money  = regexp.MustCompile(`[€$£]\s?(\d[\d.,]*)`)
-	clock  = regexp.MustCompile(`\b(\d{1,2}:\d\d)\b`)
-	years  = regexp.MustCompile(`\b20\d\d\b`)
-	counts = regexp.MustCompile(`\b(\d+(?:[.,]\d+)?) (?:([\pL]{2,}))`)
-	levels = regexp.MustCompile(`\b([\pL]{4,}) (\d+(?:\.\d+)?)\b`)
-	parity = regexp.MustCompile(`(?i)\b(odd|even)\b`)
-	rates  = regexp.MustCompile(`(?i)\b(?:a|an|each|every|per) (second|minute|hour|day|week|month|quarter|year)\b`)
+	ends   = pattern.New(`[.!?;]["')]?(?:\s+|$)|\n+`)
+	money  = pattern.New(`[€$£]\s?(\d[\d.,]*)`)
+	clock  = pattern.New(`\b(\d{1,2}:\d\d)\b`)
+	years  = pattern.New(`\b20\d\d\b`)
+	counts = pattern.New(`\b(\d+(?:[.,]\d+)?) (?:([\pL]{2,}))`)
+	levels = pattern.New(`\b([\pL]{4,}) (\d+(?:\.\d+)?)\b`)
+	parity = pattern.New(`(?i)\b(odd|even)\b`)
+	rates  = pattern.New(`(?i)\b(?:a|an|each|every|per) (second|minute|hour|day|week|month|quarter|year)\b`)
 )
 
 // names are words before a number that names something, and counts nothing.

@@ -3,12 +3,12 @@ package tidy
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley/internal/lake"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // fields are the values of front matter that are asked for, where the other pages of the folder
@@ -115,9 +115,9 @@ func (f *finder) front() (list []Finding) {
 }
 
 var (
-	dayIn    = regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b`)
-	headline = regexp.MustCompile(`(?m)^# +(.+)$`)
-	frontRow = regexp.MustCompile(`^[A-Za-z_][\w-]*:( .*)?$`)
+	dayIn    = pattern.New(`\b20\d\d-\d\d-\d\d\b`)
+	headline = pattern.New(`(?m)^# +(.+)$`)
+	frontRow = pattern.New(`^[A-Za-z_][\w-]*:( .*)?$`)
 )
 
 // wrongValues says which values are not what they have to be.

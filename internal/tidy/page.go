@@ -2,7 +2,6 @@ package tidy
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/lake"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // page is an entity while the lake is looked at.
@@ -95,11 +95,11 @@ func afterFront(body string) string {
 }
 
 var (
-	fenced   = regexp.MustCompile("(?s)```.*?(```|$)|<!--.*?(-->|$)")
-	wikiLink = regexp.MustCompile(`!?\[\[([^\]|#\n]+)(?:#[^\]|\n]*)?(?:\|([^\]\n]*))?\]\]`)
-	mdLink   = regexp.MustCompile(`!?\[([^\]\n]*)\]\([^)\n]*\)`)
-	digits   = regexp.MustCompile(`\d+(?:[.,:-]\d+)*`)
-	word     = regexp.MustCompile(`[\pL][\pL'’]*`)
+	fenced   = pattern.New("(?s)```.*?(```|$)|<!--.*?(-->|$)")
+	wikiLink = pattern.New(`!?\[\[([^\]|#\n]+)(?:#[^\]|\n]*)?(?:\|([^\]\n]*))?\]\]`)
+	mdLink   = pattern.New(`!?\[([^\]\n]*)\]\([^)\n]*\)`)
+	digits   = pattern.New(`\d+(?:[.,:-]\d+)*`)
+	word     = pattern.New(`[\pL][\pL'’]*`)
 )
 
 // plain is text without markup.

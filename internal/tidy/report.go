@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/gitrepo"
 	"github.com/parley-server/parley/internal/lake"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const (
@@ -45,9 +45,9 @@ type report struct {
 func reportOf(id parley.ProposalID) string { return ".tachikoma/" + string(id) + ".json" }
 
 var (
-	idForm      = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	findingForm = regexp.MustCompile(`^[0-9a-f]{12}$`)
-	commitForm  = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+	idForm      = pattern.New(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	findingForm = pattern.New(`^[0-9a-f]{12}$`)
+	commitForm  = pattern.New(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 )
 
 // check refuses a report that this package does not write.

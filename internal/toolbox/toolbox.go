@@ -32,13 +32,13 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -80,7 +80,7 @@ type tool struct {
 const anyObject = `{"type":"object","properties":{}}`
 
 // Names go to providers and to MCP, which allow these characters.
-var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+var validName = pattern.New(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // New asks each toolset for its tools and compiles their schemas. A duplicate name, a
 // schema that does not compile or an unknown effect is an error that names the tool.

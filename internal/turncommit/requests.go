@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/gitrepo"
+	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -72,7 +72,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-var callOf = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+var callOf = pattern.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 // Requested is told of a page that a model asks for. It returns when the line is in the log, or a
 // little later if that takes long; that it will come is certain then.

@@ -2,11 +2,12 @@ package linkedin
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // Limits of texts, in characters. LinkedIn cuts a longer post without an error.
@@ -25,7 +26,7 @@ func length(text string) int { return len(utf16.Encode([]rune(text))) }
 const reserved = `\()[]{}<>_*~|@#`
 
 // mention is how a post names an organisation or a member, with the exact name.
-var mention = regexp.MustCompile(`^@\[[^\[\]()\\{}<>|@#\n]{1,200}\]\(urn:li:(?:organization|person):[A-Za-z0-9-]{1,100}\)`)
+var mention = pattern.New(`^@\[[^\[\]()\\{}<>|@#\n]{1,200}\]\(urn:li:(?:organization|person):[A-Za-z0-9-]{1,100}\)`)
 
 // escaped is a text as the commentary of a post. Hashtags and mentions stay as they are, and
 // everything else that is reserved is escaped.
@@ -81,9 +82,9 @@ func encoded(value string) string {
 }
 
 var (
-	postURN    = regexp.MustCompile(`^urn:li:(?:share|ugcPost|activity|groupPost):[0-9]{1,25}$`)
-	commentURN = regexp.MustCompile(`^urn:li:comment:\((urn:li:(?:share|ugcPost|activity|groupPost):[0-9]{1,25}),[0-9]{1,25}\)$`)
-	anyURN     = regexp.MustCompile(`urn:li:(?:share|ugcPost|activity):[0-9]{1,25}`)
+	postURN    = pattern.New(`^urn:li:(?:share|ugcPost|activity|groupPost):[0-9]{1,25}$`)
+	commentURN = pattern.New(`^urn:li:comment:\((urn:li:(?:share|ugcPost|activity|groupPost):[0-9]{1,25}),[0-9]{1,25}\)$`)
+	anyURN     = pattern.New(`urn:li:(?:share|ugcPost|activity):[0-9]{1,25}`)
 )
 
 // tidy removes from what strangers wrote what a reader cannot see but a model can: control

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/httpcall"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	maxTaken       = 200      // tools of one server in an app; among more, a model does not find the right one
 )
 
-var serverName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+var serverName = pattern.New(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // definition is a tool as it was accepted.
 type definition struct {

@@ -3,9 +3,10 @@
 package mcp
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 const (
@@ -14,15 +15,15 @@ const (
 )
 
 // boilerplate matches lines that do not tell why a program ended.
-var boilerplate = []*regexp.Regexp{
+var boilerplate = []*pattern.Regexp{
 	// npm's advertising, its warnings about other packages, and the place of its own log.
-	regexp.MustCompile(`^npm notice\b`),
-	regexp.MustCompile(`(?i)^npm warn (exec|deprecated)\b`),
-	regexp.MustCompile(`(?i)^npm err(or|!)( \w+)? +(a complete log of this run\b.*|/\S*-debug-\d+\.log|note that you can also install from a|tarball, folder, http url, or git folder\.?)$`),
-	regexp.MustCompile(`(?i)^npm (err(or|!)|warn)( [45]\d\d)?$`),
+	pattern.New(`^npm notice\b`),
+	pattern.New(`(?i)^npm warn (exec|deprecated)\b`),
+	pattern.New(`(?i)^npm err(or|!)( \w+)? +(a complete log of this run\b.*|/\S*-debug-\d+\.log|note that you can also install from a|tarball, folder, http url, or git folder\.?)$`),
+	pattern.New(`(?i)^npm (err(or|!)|warn)( [45]\d\d)?$`),
 	// The stack below an error of a JavaScript program, and the version of Node.
-	regexp.MustCompile(`^at .*(:\d+:\d+|<anonymous>|native)\)?$`),
-	regexp.MustCompile(`^Node\.js v\d\S*$`),
+	pattern.New(`^at .*(:\d+:\d+|<anonymous>|native)\)?$`),
+	pattern.New(`^Node\.js v\d\S*$`),
 }
 
 // lastWords returns the lines at the end of a program's standard error that may tell why it ended.
@@ -32,7 +33,7 @@ func lastWords(text string) string {
 	size := 0
 	for _, line := range slices.Backward(strings.Split(text, "\n")) {
 		line = strings.TrimSpace(line)
-		if line == "" || slices.ContainsFunc(boilerplate, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
+		if line == "" || slices.ContainsFunc(boilerplate, func(r *pattern.Regexp) bool { return r.MatchString(line) }) {
 			continue
 		}
 		if size += len(line); size > maxLastWords && len(lines) > 0 || len(lines) == maxLastLines {
