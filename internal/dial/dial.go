@@ -131,7 +131,7 @@ const (
 	connectTimeout = 10 * time.Second
 	idleTimeout    = 90 * time.Second
 	maxHeader      = 64 << 10 // bytes of an answer's header
-	maxIdle        = 8        // connections to one host
+	maxIdle        = 32       // connections to one host, as for models
 )
 
 // Client makes a client. Its requests have no timeout but that of their context. With

@@ -47,18 +47,18 @@ type Clients interface {
 
 // Caller makes calls. It is safe for concurrent use.
 type Caller struct {
-	reads *http.Client
-	fresh *http.Client // for calls with effects
+	kept  *http.Client
+	fresh *http.Client // for calls that must not be made twice
 }
 
 // New makes a caller.
-func New(c Clients) *Caller { return &Caller{reads: c.Client(false), fresh: c.Client(true)} }
+func New(c Clients) *Caller { return &Caller{kept: c.Client(false), fresh: c.Client(true)} }
 
 // Close ends idle connections.
-func (c *Caller) Close() { c.reads.CloseIdleConnections() }
+func (c *Caller) Close() { c.kept.CloseIdleConnections() }
 
-// Do sends one request, once. A call with effects never reuses a connection, because a request
-// that fails on a reused connection may have been sent.
+// Do sends one request, once. A write never reuses a connection, because a request that fails on
+// a reused connection may have been sent. An idempotent call may be made again in that case.
 func (c *Caller) Do(ctx context.Context, effect parley.Effect, req *http.Request) (*http.Response, error) {
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
@@ -67,9 +67,9 @@ func (c *Caller) Do(ctx context.Context, effect parley.Effect, req *http.Request
 	// again. The engine decides whether a call is repeated.
 	req.GetBody = nil
 	req.Header.Set("User-Agent", "parley")
-	client := c.reads
-	if effect != parley.EffectRead {
-		client = c.fresh
+	client := c.fresh
+	if effect == parley.EffectRead || effect == parley.EffectIdempotent {
+		client = c.kept
 	}
 	resp, err := client.Do(req)
 	if err != nil {
