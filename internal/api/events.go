@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/aside"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -277,12 +278,13 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 		follow = s.o.Reader.FollowEvents
 	}
 	id := parley.SessionID(r.PathValue("id"))
-	if err := s.within(r.Context(), p, SessionParam{id}); err != nil {
-		return nil, err
-	}
 	// Later it could not be refused: a socket is one by then, and the head of a stream does not wait
 	// for a store that is slow.
-	if err := s.o.Reader.Check(r.Context(), p, id, v.after); err != nil {
+	if err = s.within(r.Context(), p, SessionParam{id}); err == nil {
+		err = s.o.Reader.Check(r.Context(), p, id, v.after)
+	}
+	waits := form == "sse" && isAway(err)
+	if err != nil && !waits {
 		return nil, err
 	}
 	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: v.keep, Heartbeat: s.o.Heartbeat}}
@@ -295,13 +297,46 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if st.done, err = s.Open(r.Context(), p); err != nil {
 		return nil, err
 	}
+	st.form = v.encoder()
+	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, v.after) }
+	if waits {
+		st.frames = s.afterOutage(p, []eventlog.Place{{Session: id, After: v.after}}, func(ctx context.Context) (wire.Frames, error) {
+			err := s.within(ctx, p, SessionParam{id})
+			if err == nil {
+				err = v.prime(ctx)
+			}
+			return follow(ctx, p, id, v.after), err
+		})
+		return st, nil
+	}
 	if err = v.prime(r.Context()); err != nil {
 		st.done()
 		return nil, err
 	}
-	st.form = v.encoder()
-	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, v.after) }
 	return st, nil
+}
+
+// isAway reports whether the store cannot be asked now.
+func isAway(err error) bool { return parley.CodeOf(err) == parley.CodeUnavailable }
+
+// afterOutage is a stream that begins when the store can be asked again. A browser's EventSource gives up
+// after a status that is an error, and does not tell the page which one it was. Whoever reads another form
+// gets the status.
+func (s *Server) afterOutage(p parley.Principal, places []eventlog.Place, begin func(context.Context) (wire.Frames, error)) func(context.Context) wire.Frames {
+	return func(ctx context.Context) wire.Frames {
+		return func(yield func(eventlog.Frame, error) bool) {
+			err := s.o.Reader.Await(ctx, p, places...)
+			var frames wire.Frames
+			if err == nil {
+				frames, err = begin(ctx)
+			}
+			if err != nil {
+				yield(eventlog.Frame{}, err)
+				return
+			}
+			frames(yield)
+		}
+	}
 }
 
 // deltasOf reads the parameter deltas.
@@ -330,6 +365,15 @@ func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*
 		return nil, err
 	}
 	frames, err := s.o.Reader.FollowMany(ctx, p, places, in.Deltas)
+	if isAway(err) {
+		frames, err = s.afterOutage(p, places, func(ctx context.Context) (wire.Frames, error) {
+			frames, err := s.o.Reader.FollowMany(ctx, p, places, in.Deltas)
+			if err != nil {
+				return nil, err
+			}
+			return frames(ctx), nil
+		}), nil
+	}
 	if err != nil {
 		done()
 		return nil, err

@@ -3,8 +3,12 @@ package api_test
 import (
 	"context"
 	"io"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
@@ -18,6 +22,13 @@ import (
 type away struct {
 	seam.Store
 	gone *atomic.Bool
+}
+
+func (a away) Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error) {
+	if a.gone.Load() {
+		return parley.SessionInfo{}, parley.Errorf(parley.CodeUnavailable, "the database does not answer")
+	}
+	return a.Store.Session(ctx, p, id)
 }
 
 func (a away) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) ([]parley.Event, error) {
@@ -46,5 +57,45 @@ func TestExport_in_an_outage(t *testing.T) {
 	gone.Store(false)
 	if resp := w.ask("GET", "/v1/sessions/"+string(s.ID)+"/export", ""); resp.StatusCode != 200 {
 		t.Errorf("afterwards: %d", resp.StatusCode)
+	}
+}
+
+// TestStream_in_an_outage: a stream for browsers begins, and goes on when the store is back: a browser
+// gives up after a status that is an error. Whoever else asks gets the status and a time to retry.
+func TestStream_in_an_outage(t *testing.T) {
+	t.Parallel()
+	var gone atomic.Bool
+	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) {
+		_, o.Reader = eventlog.New(away{o.Blobs.(seam.Store), &gone}, redact.New(), eventlog.Options{})
+	})
+	s := w.session(`{"app":"test"}`)
+	w.turn(s.ID, "one")
+	all := jsonOf(w.rig.Log(s.ID))
+	path := "/v1/sessions/" + string(s.ID) + "/events"
+	gone.Store(true)
+	var streams []*http.Response
+	for _, path := range []string{path + "/stream", path + "?format=sse&after=1", "/v1/stream?sessions=" + string(s.ID), path + "/stream?view=simple", "/v1/sessions/nope/events/stream"} {
+		resp := w.ask("GET", path, "")
+		if resp.StatusCode != 200 {
+			t.Fatalf("%s: status %d", path, resp.StatusCode)
+		}
+		streams = append(streams, resp)
+	}
+	for _, path := range []string{path + "/lines", path + "?format=ndjson"} {
+		if h := w.call(503, nil, "GET", path, ""); h.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", path)
+		}
+	}
+	gone.Store(false)
+	for i, want := range [][]string{all, all[1:], all} {
+		if diff := cmp.Diff(want, readSSE(streams[i].Body, len(want))); diff != "" {
+			t.Errorf("stream %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if got := readSSE(streams[3].Body, 1); len(got) != 1 {
+		t.Errorf("the simple view: got %q", got)
+	}
+	if body, err := io.ReadAll(streams[4].Body); err != nil || !strings.Contains(string(body), "event: error") || !strings.Contains(string(body), "not_found") {
+		t.Errorf("no such session: got %q, %v", body, err)
 	}
 }

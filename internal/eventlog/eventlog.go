@@ -44,6 +44,7 @@ package eventlog
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -141,6 +142,9 @@ type log struct {
 	sets  sets
 
 	reading desks // by readers that have not reserved their page yet
+
+	down   chan struct{} // closed by hangup
+	hangup func()
 }
 
 // New makes the two halves of a log over store. A nil red stands for a redactor that
@@ -149,7 +153,8 @@ func New(store seam.Store, red *redact.Redactor, o Options) (*Writer, *Reader) {
 	if red == nil {
 		red = redact.New()
 	}
-	l := &log{store: store, red: red, o: o.withDefaults()}
+	l := &log{store: store, red: red, o: o.withDefaults(), down: make(chan struct{})}
+	l.hangup = sync.OnceFunc(func() { close(l.down) })
 	l.hubs.init()
 	l.keep.init(l)
 	l.bells.init()

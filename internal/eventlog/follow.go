@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/parley-server/parley"
 )
@@ -100,6 +101,36 @@ func wait(ctx context.Context, wake <-chan struct{}) {
 	case <-ctx.Done():
 	}
 }
+
+// Await is [Reader.Check] of several sessions that waits while the store is unavailable. It returns
+// CodeUnavailable when the server shuts down, and ctx's cause when ctx is done.
+func (r *Reader) Await(ctx context.Context, p parley.Principal, places ...Place) error {
+	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
+		var err error
+		for _, at := range places {
+			if err = r.Check(ctx, p, at.Session, at.After); err != nil {
+				break
+			}
+		}
+		if parley.CodeOf(err) != parley.CodeUnavailable {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.l.down:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// firstAsk and lastAsk are the shortest and the longest pause between two attempts to reach a store. With
+// the longest one a thousand readers ask 500 times a second.
+const (
+	firstAsk = 100 * time.Millisecond
+	lastAsk  = 2 * time.Second
+)
 
 // Check returns the error with which [Reader.Follow] would begin, or nil.
 func (r *Reader) Check(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) error {

@@ -1,16 +1,19 @@
 package eventlog_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
@@ -219,6 +222,49 @@ func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("frames (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// awayStore cannot be reached until it is back.
+type awayStore struct {
+	seam.Store
+	back  time.Time
+	asked int
+}
+
+func (s *awayStore) Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error) {
+	if s.asked++; time.Now().Before(s.back) {
+		return parley.SessionInfo{}, parley.Errorf(parley.CodeUnavailable, "away")
+	}
+	return s.Store.Session(ctx, p, id)
+}
+
+// TestAwait: it waits for a store that is away, and no longer; not with a pause that grows without end; and
+// it ends with the server and with its reader.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := &awayStore{Store: mem.New(), back: began.Add(time.Minute)}
+		_, r := eventlog.New(s, nil, eventlog.Options{})
+		err := r.Await(t.Context(), parley.Local, eventlog.Place{Session: "nope"})
+		if took := time.Since(began); parley.CodeOf(err) != parley.CodeNotFound || took < time.Minute || took > time.Minute+2*time.Second || s.asked > 40 {
+			t.Errorf("got %v after %s and %d attempts", err, took, s.asked)
+		}
+		s.back = time.Now().Add(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Await(ctx, parley.Local, eventlog.Place{Session: "nope"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		ended := make(chan error)
+		go func() { ended <- r.Await(t.Context(), parley.Local, eventlog.Place{Session: "nope"}) }()
+		synctest.Wait()
+		r.Hangup()
+		r.Hangup()
+		if err := <-ended; parley.CodeOf(err) != parley.CodeUnavailable {
+			t.Error(err)
 		}
 	})
 }

@@ -195,4 +195,5 @@ func (r *Reader) Hangup() {
 	r.l.hubs.endAll(why)
 	r.l.bells.endAll(why)
 	r.l.sets.endAll(why)
+	r.l.hangup()
 }
