@@ -22,10 +22,12 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/sim/claudecli"
 )
 
 // TestMain makes this test binary the program under test.
 func TestMain(m *testing.M) {
+	claudecli.Main() // this binary is also a stand-in for the Claude CLI
 	if os.Getenv("PARLEY_TEST_AS_PROGRAM") == "1" {
 		Main(stock...)
 		return

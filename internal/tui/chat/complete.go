@@ -200,6 +200,12 @@ func (m *model) readFiles() tea.Cmd {
 	}
 	return ask(m, func(ctx context.Context, c *client.Client) (listed, error) {
 		var out listed
+		if space == "" { // that of a new session whose creator names none
+			all, err := c.Workspaces(ctx, app)
+			if i := slices.IndexFunc(all, func(w parley.WorkspaceInfo) bool { return w.App == app && w.Default }); err == nil && i >= 0 {
+				space = all[i].Name
+			}
+		}
 		for after := ""; ; {
 			page, err := c.Files(app, space).Tree(ctx, client.TreeQuery{Depth: 32, Limit: 2000, After: after})
 			if err != nil {

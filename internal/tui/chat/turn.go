@@ -152,6 +152,9 @@ func (t *turn) modelFailed(e parley.Event, p parley.ModelFailed) {
 		if it = t.texts[textKey{p.Call, parley.DeltaText}]; it != nil {
 			it.cut = true
 		}
+		if e.Agent.Depth() == 0 && p.Partial != "" { // a turn that is stopped ends with it as its answer
+			t.said = p.Partial
+		}
 	}
 	switch {
 	case e.Agent.OfSampling():
