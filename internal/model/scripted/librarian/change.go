@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	createAsked = pattern.New(`(?is)^(?:create|make|add|write|start)\s+(?:a |an |the )?(?:new )?(page|note|term|glossary term|decision|decision record|doc|document|meeting|meeting note|role|project|customer|person|incident)\s+(?:called |named |titled |about |on |for |with the title )?(.+?)(?:\s*:\s*(.+)|,? (?:saying|that says|with the text)\s+(.+))?$`)
+	createAsked = pattern.New(`(?is)^(?:create|make|add|write down|write|start|take down|take|put down)\s+(?:a |an |the )?(?:new |short )?(page|note|term|glossary term|decision|decision record|doc|document|meeting|meeting note|role|project|customer|person|incident)\s+(?:called |named |titled |about |on |for |with the title )?(.+?)(?:\s*:\s*(.+)|,? (?:saying|that says|with the text)\s+(.+))?$`)
 	replaceSaid = pattern.New(`(?is)^(?:change|replace)\s+"([^"]+)"\s+(?:to|with|by|into)\s+"([^"]*)"\s+(?:in|on)\s+(.+)$`)
 	replaceIn   = pattern.New(`(?is)^in\s+(.+?),?\s+(?:change|replace)\s+"([^"]+)"\s+(?:to|with|by|into)\s+"([^"]*)"$`)
 	addSaid     = pattern.New(`(?is)^(?:add|append|write|put)\s+"([^"]+)"\s+(?:to|on|in|into)\s+(.+)$`)

@@ -197,6 +197,7 @@ type passage struct {
 	path, title, text string
 	score             float64
 	has               int
+	file              bool // it is of a file that its user attached to a message
 	over              bool // its page is not in force any more
 }
 
@@ -214,10 +215,14 @@ func (u *turn) question(q string) (string, bool) {
 	if len(u.Attached) > 0 {
 		var found []passage
 		for _, p := range u.Attached {
-			found = append(found, passages(entity{path: p.Path, title: p.Title, body: p.Text}, words, q)...)
+			list := passages(entity{path: p.Path, title: p.Title, body: p.Text}, words, q)
+			for i := range list {
+				list[i].file = p.File
+			}
+			found = append(found, list...)
 		}
 		rank(found)
-		if len(found) > 0 && found[0].has*3 >= len(words)*2 {
+		if len(found) > 0 && (found[0].has*3 >= len(words)*2 || found[0].file && found[0].has*2 >= len(words)) {
 			return said(found, words, "What is attached says:"), true
 		}
 	}
@@ -254,8 +259,10 @@ func (u *turn) question(q string) (string, bool) {
 		return "", false
 	}
 	var found []passage
+	var pages []entity
 	for i, r := range read {
 		if e, ok := readEntity(r); ok {
+			pages = append(pages, e)
 			list := passages(e, words, q)
 			for k := range list {
 				list[k].score += 0.3 / float64(1+i)
@@ -271,7 +278,7 @@ func (u *turn) question(q string) (string, bool) {
 	}
 	rank(found)
 	if len(found) == 0 || found[0].has*3 < len(words)*2 {
-		return nothing(words), true
+		return about(pages, words), true
 	}
 	return said(found, words, "The lake says:"), true
 }

@@ -223,6 +223,9 @@ func TestMajorQuestions(t *testing.T) {
 		{{"How tall is the Eiffel tower?", "nothing in the lake"}},
 		{{"Who won the election?", "nothing in the lake"}},
 		{{"asdf qwer", "nothing in the lake"}},
+		{{"Tell me about our backup policy", "no line that answers that", "saved each night", "docs/backups.md", "!nothing in the lake"}},
+		{{"Who approves expenses?", "no line that answers that", "docs/expenses.md"}},
+		{{"Can I take my dog to the office?", "no line that answers that", "roles/office-and-finance.md"}},
 		{{"it", "did not understand"}},
 		{{"Delete", "!Done"}},
 		{{"Open docs/nothing.md", "could not read"}},
@@ -256,6 +259,17 @@ func TestMajorAttached(t *testing.T) {
 	if say := d.asks(librarian.Turn{Question: "How long do we keep backups?", Attached: []librarian.Page{page}}); !strings.Contains(say, "35 days") {
 		t.Error(say)
 	}
+	d.calls = nil
+	file := librarian.Page{Path: "walrus.pdf", Title: "your file", File: true, Text: "The walrus contract ends on 2028-01-31.\n"}
+	for _, ask := range []string{"Until when does the walrus contract run?", "Summarise the attached file", "show me the attachment", "read walrus.pdf"} {
+		if say := d.asks(librarian.Turn{Question: ask, Attached: []librarian.Page{file}}); !strings.Contains(say, "2028-01-31") || len(d.calls) > 0 {
+			t.Errorf("%s, after %v: %s", ask, d.calls, say)
+		}
+	}
+	picture := librarian.Page{Path: "plate.png", Title: "your file", File: true}
+	if say := d.asks(librarian.Turn{Question: "Describe the picture", Attached: []librarian.Page{picture}}); !strings.Contains(say, "sees no pictures") {
+		t.Error(say)
+	}
 }
 
 // TestMajorChanges: changes are proposed by making the call, and what the tool says is told. A page of the same name is not made
@@ -286,6 +300,7 @@ func TestMajorChanges(t *testing.T) {
 	say("Create a term called Rime: ice that grows on the windward side.", "lake/glossary/rime.md", "was created")
 	file("lake/glossary/rime.md", "title: Rime\nkind: term\ncreated: 2026-11-27", "Ice that grows on the windward side")
 	say("create a term called Rime: again", "already")
+	say("Please write down a new note called Ferry noise: ferries disturb the radar at night", "ferry-noise.md", "was created")
 	say("create a decision called A third van", "What shall it say?")
 	say("create a decision called A third van: we buy a used one in spring", "0029-a-third-van.md")
 	file("lake/decisions/0029-a-third-van.md", "title: 0029 A third van")

@@ -91,13 +91,16 @@ func (u *turn) listing(q string) (string, bool, bool) {
 	return fmt.Sprintf("The lake has %d %s:\n\n%s", len(list), what, strings.Join(out, "\n")), true, true
 }
 
-var showAsked = pattern.New(`(?i)^(?:show|open|read|display|print|summari[sz]e|what does (.+) say)\b\s*(?:me\s+)?(.*)$`)
+var showAsked = pattern.New(`(?i)^(?:show|open|read|display|print|summari[sz]e|describe|what does (.+) say)\b\s*(?:me\s+)?(.*)$`)
 
 // show shows a page.
 func (u *turn) show(q string) (string, bool, bool) {
 	m := showAsked.FindStringSubmatch(q)
 	if m == nil {
 		return "", false, true
+	}
+	if say, mine := u.showFile(strings.TrimSpace(m[1]+m[2]), q); mine {
+		return say, true, true
 	}
 	e, why, ok := u.which(strings.TrimSpace(m[1] + m[2]))
 	if !ok || why != "" {
