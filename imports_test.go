@@ -33,7 +33,7 @@ var mayImport = []struct {
 	{"apps", nil},
 	{"apps/*", []string{
 		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records", "internal/workspace",
-		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/lake", "internal/tidy", "internal/turncommit", "internal/conversations",
+		"internal/tool/*", "internal/sim/*", "internal/gitrepo", "internal/lake", "internal/tidy", "internal/model/scripted/tidier", "internal/turncommit", "internal/conversations",
 	}},
 	{"web", []string{"."}},
 	{"internal/bench", []string{"**"}},
@@ -73,7 +73,8 @@ var mayImport = []struct {
 	{"internal/tidy", []string{".", "internal/gitrepo", "internal/lake", "internal/pattern"}},
 	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/nearest", "internal/fair", "internal/files", "internal/checkpoint", "internal/extract", "internal/picture", "internal/pattern"}},
 	{"internal/model/transport", []string{"."}},
-	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/nearest", "internal/model/scripted/household", "internal/model/scripted/notebook", "internal/model/scripted/customers", "internal/model/scripted/librarian", "internal/model/scripted/dialog", "internal/pattern"}},
+	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/nearest", "internal/model/scripted/household", "internal/model/scripted/notebook", "internal/model/scripted/customers", "internal/model/scripted/librarian", "internal/model/scripted/tidier", "internal/model/scripted/dialog", "internal/pattern"}},
+	{"internal/model/scripted/tidier", []string{"internal/model/scripted/dialog", "internal/pattern"}},
 	{"internal/model/scripted/dialog", nil},
 	{"internal/model/scripted/librarian", []string{"internal/model/scripted/dialog", "internal/pattern"}},
 	{"internal/model/scripted/household", []string{"internal/model/scripted/dialog", "internal/keyword", "internal/pattern"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/lake"
+	"github.com/parley-server/parley/internal/model/scripted/tidier"
 	"github.com/parley-server/parley/internal/sim/company"
 	"github.com/parley-server/parley/internal/tidy"
 	"github.com/parley-server/parley/internal/workspace"
@@ -51,10 +52,6 @@ func LayLake(ctx context.Context, s *config.Settings, git string, now time.Time)
 // layProposal makes the proposal that waits in the demo's lake, as if Tachikoma had looked through it in the night. There is
 // one at most: what people have applied or rejected stays so.
 func layProposal(ctx context.Context, s *config.Settings, now time.Time) error {
-	planted, err := company.Demo(now)
-	if err != nil {
-		return err
-	}
 	private, err := os.MkdirTemp("", "parley-demo-")
 	if err != nil {
 		return err
@@ -77,11 +74,9 @@ func layProposal(ctx context.Context, s *config.Settings, now time.Time) error {
 		return err
 	}
 	asked := tidy.Asked{ID: "0-first-night", At: now, By: parley.Local.User, App: name}
-	for _, c := range found.Candidates { // what a model would say of them
-		for _, f := range planted.Faults {
-			if f.Kind == company.Contradiction && (f.Path == c.Path && f.Other == c.Other || f.Path == c.Other && f.Other == c.Path) {
-				asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Why: f.Why})
-			}
+	for _, c := range found.Candidates { // as the agent judges them that has no provider
+		if why, yes := tidier.Contradict(tidier.Statement{Path: c.Path, Text: c.Says}, tidier.Statement{Path: c.Other, Text: c.OtherSays}); yes {
+			asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Why: why})
 		}
 	}
 	if _, err := tidy.Propose(ctx, l, asked); err != nil {

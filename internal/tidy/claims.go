@@ -161,14 +161,20 @@ func (f *finder) contradictions() []Finding {
 	slices.SortFunc(all, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.Path, b.Path), strings.Compare(a.Other, b.Other), strings.Compare(a.Says, b.Says))
 	})
-	out, judged := []Finding{}, map[string]bool{}
-	for _, x := range all {
-		a, b := x.Path+"\x00"+x.Says, x.Other+"\x00"+x.OtherSays
-		if judged[a] || judged[b] {
-			continue // a statement is judged against the one that is likest
+	// A statement is judged against the likest one. After all these come those that are second: the first may be of another year, or only
+	// proposed.
+	out, judged, taken := []Finding{}, map[string]int{}, make([]bool, len(all))
+	for most := 1; most <= partners; most++ {
+		for i, x := range all {
+			a, b := x.Path+"\x00"+x.Says, x.Other+"\x00"+x.OtherSays
+			if taken[i] || judged[a] >= most || judged[b] >= most {
+				continue
+			}
+			judged[a]++
+			judged[b]++
+			taken[i] = true
+			out = append(out, x.Finding)
 		}
-		judged[a], judged[b] = true, true
-		out = append(out, x.Finding)
 	}
 	return out
 }
@@ -225,6 +231,9 @@ func (f *finder) opposed(unit string, a, b claim, weight func(string) float64) f
 	}
 	return score
 }
+
+// partners is how many statements one is judged against.
+const partners = 2
 
 // likely is the least score of a pair that is judged.
 const likely = 1.6

@@ -13,12 +13,13 @@ import (
 	"github.com/parley-server/parley/internal/model/scripted/household"
 	"github.com/parley-server/parley/internal/model/scripted/librarian"
 	"github.com/parley-server/parley/internal/model/scripted/notebook"
+	"github.com/parley-server/parley/internal/model/scripted/tidier"
 	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/seam"
 )
 
 // minds make replies in Go, by the name that a rule has under by.
-var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook, "customers": withCustomers, "librarian": inLake}
+var minds = map[string]func(seam.Request, view) (seam.Reply, error){"household": inHousehold, "notebook": inNotebook, "customers": withCustomers, "librarian": inLake, "tidier": atNight}
 
 // inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
@@ -180,6 +181,12 @@ func inLake(req seam.Request, v view) (seam.Reply, error) {
 		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: append(attachedIn(req.System), filesIn(req.Messages)...),
 	}
 	reply := librarian.Answer(t)
+	return thought(reply.Say, reply.Calls)
+}
+
+// atNight has package tidier make the reply.
+func atNight(_ seam.Request, v view) (seam.Reply, error) {
+	reply := tidier.Answer(v.judged())
 	return thought(reply.Say, reply.Calls)
 }
 

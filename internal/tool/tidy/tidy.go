@@ -188,7 +188,16 @@ func scanned(s tidy.Scanned) (parley.ToolResult, error) {
 		Findings   int `json:"findings"`
 		Candidates int `json:"candidates"`
 	}{len(s.Findings), len(s.Candidates)})
-	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: parley.Cut(b.String(), 60<<10), Data: data}, err
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: whole(b.String()), Data: data}, err
+}
+
+// whole are the lines of a text that a result has room for.
+func whole(text string) string {
+	const most = 60 << 10
+	if len(text) <= most {
+		return text
+	}
+	return text[:strings.LastIndexByte(text[:most], '\n')+1] + "There is more than is listed; the next scan finds it.\n"
 }
 
 func proposed(p tidy.Proposed) (parley.ToolResult, error) {

@@ -1,6 +1,8 @@
 package librarian
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,7 +44,7 @@ func (u *turn) plan() (Reply, bool) {
 	for i, c := range u.wants {
 		fmt.Fprintf(&b, "\n%d. `%s`\n", i+1, c.Tool)
 		for _, name := range slices.Sorted(maps.Keys(c.Input)) {
-			if text := fmt.Sprint(c.Input[name]); strings.Contains(text, "\n") {
+			if text := asWritten(c.Input[name]); strings.Contains(text, "\n") {
 				fmt.Fprintf(&b, "   - %s:\n\n     ```\n     %s\n     ```\n", name, strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n     "))
 			} else {
 				fmt.Fprintf(&b, "   - %s: %s\n", name, text)
@@ -50,4 +52,18 @@ func (u *turn) plan() (Reply, bool) {
 		}
 	}
 	return Reply{Say: "This is a change, and the session is in plan mode.", Calls: []Call{{Tool: exitPlan, Input: map[string]any{"plan": b.String()}}}}, true
+}
+
+// asWritten is a value of a call for people: a text as it is, anything else as JSON.
+func asWritten(v any) string {
+	if text, is := v.(string); is {
+		return text
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
 }
