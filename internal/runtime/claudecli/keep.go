@@ -1,6 +1,7 @@
 package claudecli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -43,22 +45,14 @@ func (t *turn) keep(ctx context.Context) error {
 		return nil
 	}
 	old := t.h.State().Kept
+	t.search()
 	whole := t.afresh || old == nil || old.Runtime != t.app.Runtime || info.Size() <= keptAlways || info.Size() >= old.Size+old.Size/4
-	from := p.checked
-	if whole {
-		from = 0
-	}
-	body, err := tail(file, from)
-	if err != nil {
-		return nil //nolint:nilerr // a cache
-	}
-	if t.h.Redacted(body[min(int64(len(body)), p.checked-from):]) {
-		p.log().Info("the Claude CLI's conversation contains what looks like a secret, and the next turn begins another")
-		p.forget()
-	}
-	p.checked = from + int64(len(body))
 	if !whole {
 		return nil
+	}
+	body, err := tail(file, 0)
+	if err != nil {
+		return nil //nolint:nilerr // a cache
 	}
 	list, _ := chain(body)
 	last := ""
@@ -71,6 +65,59 @@ func (t *turn) keep(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// search has the conversation forgotten if the CLI has written what looks like a secret since it was last
+// searched for. It is called at each end of an attempt, also if the process has ended.
+func (t *turn) search() {
+	p := t.p
+	if !p.search(t.h.Redacted) {
+		return
+	}
+	p.log().Info("the Claude CLI's conversation contains what looks like a secret, and the next turn begins another")
+	if !p.forget() {
+		if err := wipe(p.spec.home); err != nil {
+			p.log().Warn("files of the Claude CLI could not be removed", "err", err)
+		}
+	}
+}
+
+// searched is how far a file was searched, and what it was then.
+type searched struct {
+	upTo, size int64
+	at         time.Time
+}
+
+// search searches what the CLI has written since it was last called: its transcript, those of its agents,
+// results that it has put aside, and plans.
+func (p *process) search(secret func([]byte) bool) (found bool) {
+	for _, dir := range []string{"projects", "plans"} {
+		_ = filepath.WalkDir(filepath.Join(p.spec.config(), dir), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil //nolint:nilerr // what cannot be read tells nobody anything
+			}
+			info, err := d.Info()
+			if err != nil {
+				return nil //nolint:nilerr // it has just been removed
+			}
+			s := p.searched[name]
+			if s.size == info.Size() && s.at.Equal(info.ModTime()) {
+				return nil
+			}
+			if filepath.Ext(name) != ".jsonl" || info.Size() < s.upTo {
+				s.upTo = 0 // only transcripts grow at their ends
+			}
+			body, err := tail(name, s.upTo)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			found = found || secret(body)
+			// A line that is still being written is searched again when it is whole.
+			p.searched[name] = searched{s.upTo + int64(bytes.LastIndexByte(body, '\n')+1), info.Size(), info.ModTime()}
+			return nil
+		})
+	}
+	return found
 }
 
 // tail is what a file contains from an offset on.

@@ -42,7 +42,7 @@ type process struct {
 	stderr  *proc.Tail
 	gone    chan struct{} // closed when it has ended, with all that it started
 
-	checked int64 // how much of its transcript was looked at for secrets, in bytes; of its turn's goroutine
+	searched map[string]searched // files that were searched for secrets; of its turn's goroutine
 
 	mu      sync.Mutex
 	turn    *turn         // that it works for; nil: none
@@ -177,7 +177,7 @@ func (rt *Runtime) start(ctx context.Context, s spec, leave func()) (started *pr
 	life, stop := context.WithCancel(context.Background())
 	p := &process{
 		rt: rt, spec: s, leave: leave, stdin: inTheirs, stop: stop, stderr: &proc.Tail{Max: 64 << 10}, gone: make(chan struct{}),
-		changed: make(chan struct{}), tasks: map[string]*job{}, mode: s.mode,
+		changed: make(chan struct{}), tasks: map[string]*job{}, mode: s.mode, searched: map[string]searched{},
 	}
 	p.conn = newConn(inTheirs)
 	p.conn.serve, p.conn.handle = p.serve, p.handle

@@ -283,6 +283,7 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 		return true, t.soFar(), context.Cause(ctx)
 	}
 	if failed != nil {
+		t.search()
 		end = t.soFar()
 		end.Failed = failed
 		if bound != nil {
@@ -298,6 +299,7 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 	case m.IsError || aborted:
 		end = t.soFar()
 		end.Failed = model
+		t.search()
 		if end.Failed == nil {
 			end.Failed = parley.Errorf(parley.CodeModel, "the Claude CLI ended the turn: %s", parley.Cut(firstNonEmpty(m.TerminalReason, m.Subtype), 100)).WithHint("send the message again")
 		}
@@ -331,6 +333,7 @@ func (t *turn) leave() {
 	if t.p != nil {
 		t.p.detach()
 		t.p.kill()
+		t.search()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/runtime/claudecli"
 	"github.com/parley-server/parley/internal/store/mem"
 )
@@ -71,6 +72,21 @@ func secret(t *testing.T, c CLI) {
 	r.say(t, s, Step{Text: "Nothing."})
 	if r.holds(t, "sk-ant-api03") || r.Runtime.Processes() != 1 {
 		t.Errorf("%v, %d processes", r.holds(t, "sk-ant-api03"), r.Runtime.Processes())
+	}
+	turn := r.Send(s.ID, Script(Step{Use: []Use{bash("printf %s%s sk-ant- api03-" + key)}}, Step{Use: []Use{which}}, Step{Text: "Done."}))
+	r.waiting(t, s)
+	if !r.holds(t, "sk-ant-api03") {
+		t.Error("the transcript does not have what it should lose")
+	}
+	if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the turn ends", func() bool { return r.Await(turn.ID).Status == parley.StatusCancelled })
+	if r.holds(t, "sk-ant-api03") {
+		t.Error("it stays when the turn is stopped")
+	}
+	if got := r.say(t, s, Step{Text: sees}); !strings.Contains(got, "swordfish") || strings.Contains(got, "sk-ant-api03") {
+		t.Errorf("%q", got)
 	}
 	r.check(t, s)
 }
