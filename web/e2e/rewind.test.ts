@@ -105,6 +105,39 @@ describe.runIf(!process.env["PARLEY_URL"])("a conversation", () => {
     expect(await line.count()).toBe(0);
   });
 
+  test("is forked from an answer, and goes on without the original, which stays as it is", async () => {
+    await talk();
+    const p = parts(page());
+    const original = new URL(page().url()).hash;
+    const listed = await p.sessions.count(); // other tests had theirs
+    const fork = page().getByRole("button", { name: "Fork from here" });
+    expect(await fork.count(), "each answer has one").toBe(2);
+    await p.answers.first().hover();
+    await lookAt(browser, "fork", 900, [1440, 390]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    await fork.first().focus();
+    await page().keyboard.press("Enter");
+    await expect.poll(() => p.answers.count()).toBe(1);
+    await p.last.getByText("What is on my shopping list?").waitFor();
+    expect(new URL(page().url()).hash).not.toBe(original);
+    await p.ask("What is in my inbox?");
+    await expect.poll(() => p.answers.count()).toBe(2);
+    await p.done();
+    await page().reload();
+    await p.last.getByText("What is in my inbox?").waitFor();
+    await expect.poll(() => p.sessions.count()).toBe(listed + 1);
+    await page().goto(`${server.url}/apps/notes/${original}`);
+    await p.last.getByText("Which of my notes mention Amira?").waitFor();
+    expect(await p.answers.count()).toBe(2);
+
+    // The whole conversation, from the list.
+    await page().locator("[data-active]").getByRole("button", { name: /^Actions for/ }).click();
+    await page().getByRole("menuitem", { name: "Fork" }).click();
+    await expect.poll(() => p.sessions.count()).toBe(listed + 2);
+    await p.last.getByText("Which of my notes mention Amira?").waitFor();
+    expect(new URL(page().url()).hash).not.toBe(original);
+  });
+
   test("restores the files that the server has", async () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
     const p = parts(page());

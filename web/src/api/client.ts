@@ -381,6 +381,8 @@ export interface Client {
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
+  /** Copies a session up to an event, or all of it. */
+  fork(session: string, at: number | undefined, key: string): Promise<SessionInfo>;
   /** Takes a session back, or with preview says what that would do. */
   rewind(session: string, request: RewindRequest, key: string): Promise<RewindResult>;
   /** Everything that waits for an answer, over all sessions, oldest first. */
@@ -568,6 +570,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       (await call("POST", `v1/sessions/${id(session)}/attachments?name=${id(file.name)}`, { raw: file, signal })) as Attachment,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
+    fork: async (session, at, key) => (await call("POST", `v1/sessions/${id(session)}/fork`, { body: at === undefined ? {} : { at }, key })) as SessionInfo,
     rewind: async (session, request, key) => (await call("POST", `v1/sessions/${id(session)}/rewind`, { body: request, ...(!request.preview && { key }) })) as RewindResult,
     resume: async (turn) => void (await call("POST", `v1/turns/${id(turn)}/resume`)),
     interactions: async (signal) => {

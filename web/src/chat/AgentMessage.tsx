@@ -6,7 +6,7 @@ import { endedTexts, retryText, sentText, stoppingText, unsettled, writesOf, typ
 import { Boundary } from "../ui/boundary.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { CopyButton } from "../ui/copy.tsx";
-import { Alert, Retry } from "../ui/icons.tsx";
+import { Alert, Fork, Retry } from "../ui/icons.tsx";
 import { LongText } from "../ui/long-text.tsx";
 import { tame } from "../ui/tame.ts";
 import { sentence, when } from "../ui/text.ts";
@@ -239,6 +239,9 @@ function Footer({ exchange: x, last, over, open, writes }: { exchange: Exchange;
   const chat = useActions();
   const hidden = last ? "" : "opacity-0 group-focus-within/answer:opacity-100 group-hover/answer:opacity-100 [@media(hover:none)]:opacity-100";
   const usd = useChat((s) => (last ? s.opened.usdBefore + spentIn(s.opened.exchanges) : 0));
+  const id = useChat((s) => s.opened.id);
+  // Not a message that was kept here and that the server does not have.
+  const forkable = useChat((s) => x.endedAt !== undefined && s.opened.records.events.has(x.id));
   const facts = [...factsOf(x), ...(last ? [sessionFact(usd, x)] : [])].filter((f) => f !== "").join(" · ");
   return (
     <div className="-mt-2 -ml-2 flex min-h-8 items-center gap-0.5">
@@ -248,6 +251,11 @@ function Footer({ exchange: x, last, over, open, writes }: { exchange: Exchange;
           {last && !over && (x.standing === "completed" || x.standing === "cancelled") && x.endedAt && (
             <IconButton label="Try again" onClick={() => void chat.retry(x.id)}>
               <Retry size={16} />
+            </IconButton>
+          )}
+          {forkable && (
+            <IconButton label="Fork from here" title="Fork from here: a new conversation that begins with everything up to this answer" onClick={() => void chat.fork(id, x.id)}>
+              <Fork size={16} />
             </IconButton>
           )}
           {last && !over && x.standing === "cancelled" && retryText(writes) !== "Try again" && <span className="text-xs text-text-muted">{retryText(writes)}</span>}

@@ -4,7 +4,7 @@ import { limits } from "../api/types.gen.ts";
 import type { Awaited } from "../session/inbox.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
-import { Close, Dots, Pencil, Plus, Trash } from "../ui/icons.tsx";
+import { Close, Dots, Fork, Pencil, Plus, Trash } from "../ui/icons.tsx";
 import { Menu, MenuItem } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { ago } from "../ui/text.ts";
@@ -49,6 +49,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
   const running = useChat((s) => s.running);
   const active = useChat((s) => s.opened.id);
   const served = useChat((s) => s.refused === undefined);
+  const known = useChat((s) => s.known);
   const [deleting, setDeleting] = useState<Entry>();
   const now = useNow(60_000);
   const names = useMemo(() => toldApart(sessions), [sessions]);
@@ -98,6 +99,14 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
                     onChosen();
                   }}
                   onRename={(title) => void chat.rename(s.id, title)}
+                  onFork={
+                    known[s.id]?.server !== undefined
+                      ? () => {
+                          void chat.fork(s.id);
+                          onChosen();
+                        }
+                      : undefined
+                  }
                   onDelete={() => setDeleting(s)}
                 />
               ))}
@@ -176,15 +185,17 @@ interface ItemProps {
   waits: Entry["waits"];
   onOpen(): void;
   onRename(title: string): void;
+  /** Undefined: the server does not have it. */
+  onFork?: (() => void) | undefined;
   onDelete(): void;
 }
 
 const waitWords = { person: "waits for you", client: "waits for a client", somebody: "waits for an answer" } as const;
 
 const same = (a: ItemProps, b: ItemProps) =>
-  a.id === b.id && a.name === b.name && a.nth === b.nth && a.when === b.when && a.active === b.active && a.running === b.running && a.waits === b.waits;
+  a.id === b.id && a.name === b.name && a.nth === b.nth && a.when === b.when && a.active === b.active && a.running === b.running && a.waits === b.waits && !a.onFork === !b.onFork;
 
-const Item = memo(function Item({ name, nth, when, active, running, waits, onOpen, onRename, onDelete }: ItemProps) {
+const Item = memo(function Item({ name, nth, when, active, running, waits, onOpen, onRename, onFork, onDelete }: ItemProps) {
   const [renaming, setRenaming] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   return (
@@ -233,6 +244,11 @@ const Item = memo(function Item({ name, nth, when, active, running, waits, onOpe
               <MenuItem icon={<Pencil size={16} />} onSelect={() => setRenaming(true)}>
                 Rename
               </MenuItem>
+              {onFork && (
+                <MenuItem icon={<Fork size={16} />} onSelect={onFork}>
+                  Fork
+                </MenuItem>
+              )}
               <MenuItem danger icon={<Trash size={16} />} onSelect={onDelete}>
                 Delete
               </MenuItem>

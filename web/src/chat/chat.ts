@@ -81,6 +81,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** By session: the interactions that were open at the last examination. */
   readonly #waiting = new Map<string, string>();
   #hidden = false;
+  #forking = false;
   /** How many pages of the list are shown. */
   #pages = 1;
   /** The request for the app under way. */
@@ -615,6 +616,25 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   async resume(turn: string): Promise<void> {
     await this.attempt(this.client.resume(turn));
+  }
+
+  /** Copies a session, or the open one up to the end of a turn, and opens the copy. The original stays as it is. */
+  async fork(id: string, turn?: string): Promise<void> {
+    const server = this.state.known[id]?.server;
+    if (server === undefined || this.#forking) return;
+    const { records } = this.state.opened;
+    const at = turn === undefined ? undefined : records.events.get(turn)?.at(-1)?.seq;
+    const made = this.client.fork(server, at, this.uuid());
+    this.#forking = true;
+    try {
+      if (!(await this.attempt(made))) return;
+      const info = await made;
+      this.#know(keyOf(info), { server: info.id, ...(info.title && { title: info.title }) });
+      if (this.state.opened.id === id || turn === undefined) await this.open(keyOf(info));
+      await this.refreshList();
+    } finally {
+      this.#forking = false;
+    }
   }
 
   /**

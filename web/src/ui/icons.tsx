@@ -109,6 +109,14 @@ export const Person = icon(
 export const Download = icon(<path d="M12 4.5v11m-4.5-4 4.5 4.5 4.5-4.5M5 19.5h14" />);
 export const NewFile = icon(<path d="M13.5 3.5H6.5v17h11v-13l-4-4Zm0 0v4h4M12 11v6m-3-3h6" />);
 export const Rewind = icon(<path d="M9 7 4 12l5 5M4.5 12H15a4.5 4.5 0 0 1 0 9h-2" />);
+export const Fork = icon(
+  <>
+    <circle cx="6.5" cy="5.5" r="2.2" />
+    <circle cx="17.5" cy="5.5" r="2.2" />
+    <circle cx="6.5" cy="18.5" r="2.2" />
+    <path d="M6.5 7.7v8.6M17.5 7.7v1.6a3 3 0 0 1-3 3H6.5" />
+  </>,
+);
 export const Bell = icon(<path d="M6 16.5V11a6 6 0 0 1 12 0v5.5l1.5 1.5h-15L6 16.5ZM10 20.5h4" />);
 export const Clock = icon(
   <>
