@@ -69,6 +69,8 @@ type Send struct {
 	Client string `json:"-"`
 	// Schedule is set for a turn that a schedule begins.
 	Schedule *Scheduled `json:"-"`
+	// Again says that a person has a turn of Schedule done again, so it is no run of it.
+	Again bool `json:"-"`
 	// Fixed says that the sender has no way to choose Busy, so a refusal does not suggest
 	// it.
 	Fixed bool `json:"-"`

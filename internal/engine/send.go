@@ -232,7 +232,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 		if err := hasAgent(app.App(), c.Schedule.Agent); err != nil {
 			return parley.TurnRequest{}, err
 		}
-		if c.retryOf == "" { // a person retries
+		if c.retryOf == "" && !c.Again { // else a person retries
 			origin = parley.OriginSchedule
 		}
 	}

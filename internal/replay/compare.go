@@ -91,7 +91,7 @@ var volatile = map[string][]string{
 	"model.started":        {"context", "reserved", "window"},
 	"model.replied":        {"ttft_ms", "took_ms", "state"},
 	"model.failed":         {"usage"},
-	"tool.started":         {"deadline", "attempt", "claim"},
+	"tool.started":         {"deadline", "attempt", "claim", "grant"}, // an import takes no grants over; what was asked and answered is compared
 	"tool.ended":           {"took_ms", "artifact", "images", "report"},
 	"interaction.opened":   {"opened_at", "expires_at", "session"}, // that of a copy's parent, in a copy
 	"interaction.answered": {"by", "client"},

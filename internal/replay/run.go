@@ -323,11 +323,7 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	if q := t.started.TurnRequest; q.Call != nil {
 		info, err = r.engine.CallTool(ctx, r.who, parley.CallTool{Session: r.id, Name: q.Call.Name, Input: q.Call.Input, Redacted: q.Call.Redacted})
 	} else {
-		send := parley.Send{Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets, Schedule: q.Schedule}
-		if q.Schedule != nil && q.Origin != parley.OriginSchedule { // a person retried it
-			asked := *q.Schedule
-			asked.Asks, send.Schedule = true, &asked
-		}
+		send := parley.Send{Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets, Schedule: q.Schedule, Again: q.Origin != parley.OriginSchedule}
 		for _, d := range q.Tools {
 			send.Tools = append(send.Tools, parley.OfferedTool{Name: strings.TrimPrefix(d.Name, parley.CallerPrefix), Description: d.Description, InputSchema: d.InputSchema})
 		}
