@@ -129,9 +129,10 @@ $(CONFORMANCE)/node_modules/.package-lock.json: $(CONFORMANCE)/package-lock.json
 # The Claude CLI is no part of Parley. The lock names the version that the tests are about.
 CLAUDE := internal/runtime/claudecli/real
 
-test-claude: $(CLAUDE)/node_modules/.package-lock.json | need-go ## the runtime claude with the real Claude CLI, which npm installs
+test-claude: $(CLAUDE)/node_modules/.package-lock.json build | need-go chromium ## the runtime claude with the real Claude CLI, which npm installs
 	$(GO) vet -trimpath -tags claude ./$(CLAUDE)
 	$(GO) test -trimpath $(TESTED) -tags claude -count=1 ./$(CLAUDE)
+	cd web && CHROMIUM="$${CHROMIUM:-$$($(BROWSER))}" npm run --silent e2e -- major-flow.test.ts -t 'on the Claude CLI'
 
 $(CLAUDE)/node_modules/.package-lock.json: $(CLAUDE)/package-lock.json | need-node
 	cd $(CLAUDE) && npm ci --ignore-scripts --no-fund --no-audit --loglevel=error || { echo "npm could not install the Claude CLI (174 MB), so the runtime claude is not tested with it"; exit 1; }
