@@ -31,7 +31,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	if p, ok := p.(parley.ContextObserved); ok {
 		for _, in := range s.Interactions {
 			if in.Hears(p) {
-				setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true, LastSeq: ev.Seq}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
+				openRow(ix, &in, ev.Seq)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	case parley.InteractionOpened:
 		in := p.Interaction
 		in.Session, in.Turn, in.OpenedAt = ev.Session, ev.Turn, ev.Time
-		setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true, LastSeq: ev.Seq}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
+		openRow(ix, &in, ev.Seq)
 	case parley.InteractionAnswered:
 		closeRow(ix, ev, open, p.ID, &p.Answer, p.By)
 	case parley.InteractionExpired:
@@ -83,11 +83,15 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	case parley.TurnQueued:
 		setRow(&ix.Turns, queuedInfo(ev, p.TurnRequest), func(t parley.TurnInfo) bool { return t.ID == ev.Turn })
 	}
-	info := s.Info()
-	ix.Session = &info
+	ix.Session = sessionInfo(s)
 	if ev.Turn == "" {
 		return nil
 	}
+	return indexTurn(s, ix, ev, p, before)
+}
+
+// indexTurn sets the row of the turn of an event. before is the row of the session's turn before the event; nil: it had none.
+func indexTurn(s *parley.Session, ix *seam.Index, ev parley.Event, p parley.Payload, before *parley.TurnInfo) error {
 	var row parley.TurnInfo
 	switch {
 	case s.Turn != nil && s.Turn.ID == ev.Turn:
@@ -188,6 +192,19 @@ func setRow[T any](rows *[]T, row T, same func(T) bool) {
 		return
 	}
 	*rows = append(*rows, row)
+}
+
+// openRow sets the row of an open interaction.
+func openRow(ix *seam.Index, in *parley.Interaction, seq int64) {
+	setRow(&ix.Interactions, seam.InteractionRow{Interaction: *in, Open: true, LastSeq: seq}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
+}
+
+// sessionInfo is the session's row.
+//
+//go:noinline
+func sessionInfo(s *parley.Session) *parley.SessionInfo {
+	in := s.Info()
+	return &in
 }
 
 // turnInfo is the row of the session's current turn, or nil.

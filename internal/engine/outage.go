@@ -132,7 +132,7 @@ func (s *session) settle(ctx context.Context) error {
 	s.doubt, d.err = nil, err
 	switch {
 	case err == nil:
-		s.advance(d.view, d.events, d.stored)
+		s.advance(&d.view, d.events, d.stored)
 	case known.Code != parley.CodeUnavailable:
 		s.evict() // another process has written
 		return err
@@ -149,17 +149,17 @@ type staging struct {
 	index  seam.Index
 }
 
-func (s *session) staging() staging {
+func (s *session) staging() *staging {
 	ix := s.index // its rows are changed in place
 	ix.Turns, ix.Interactions, ix.Keys = slices.Clone(ix.Turns), slices.Clone(ix.Interactions), slices.Clone(ix.Keys)
 	ix.Artifacts, ix.Blobs, ix.Spend, ix.DropChunks = slices.Clone(ix.Artifacts), slices.Clone(ix.Blobs), slices.Clone(ix.Spend), slices.Clone(ix.DropChunks)
-	return staging{s.view, s.staged, ix}
+	return &staging{s.view, s.staged, ix}
 }
 
 // undo returns to the state before a commit that the store refused for now. What a
 // durable turn has staged stays staged: it was paid for and is appended later. Everything
 // else is discarded, and its sender gets the error.
-func (s *session) undo(before staging) {
+func (s *session) undo(before *staging) {
 	if !s.runsDurably(s.run) {
 		s.discard()
 		return

@@ -217,14 +217,23 @@ func (e *Engine) fold(ctx context.Context, p parley.Principal, id parley.Session
 // stage records events for the next commit. They are visible in view at once. Callers
 // hold the lock.
 func (s *session) stage(events ...parley.Event) error {
-	next := s.view.Clone()
-	prepared, err := s.prepare(&next, &s.index, events)
+	next := s.next()
+	prepared, err := s.prepare(next, &s.index, events)
 	if err != nil {
 		return err
 	}
-	s.view = next
+	s.view = *next
 	s.staged = s.staged.With(prepared)
 	return nil
+}
+
+// next is a copy of view. Like all that a commit copies, it is not on the stack: every turn goes through here on the
+// goroutine that then waits for its model.
+//
+//go:noinline
+func (s *session) next() *parley.Session {
+	next := s.view.Clone()
+	return &next
 }
 
 // stageSoon stages events and ensures that they are committed within flushAfter.
@@ -287,37 +296,42 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 	if s.staged.Len() == 0 {
 		return nil
 	}
-	batch := seam.Batch{Session: s.id, Epoch: s.epoch, After: s.state.Seq, Index: s.index, Condense: s.condense}
-	stored := s.storeState(&batch)
-	if err := s.e.o.Log.Append(context.WithoutCancel(ctx), s.state.Principal(), batch, s.staged); err != nil {
-		_, known := errors.AsType[*parley.Error](err)
-		switch {
-		case !known:
-			s.doubt = &doubt{batch: batch, events: s.staged, view: s.view, stored: stored, err: err}
-			err = notKnown(&doubtful{s.doubt, err})
-			s.undo(before)
-			if s.run == nil { // nobody else settles the doubt and continues what depends on it
-				s.e.goOnLater(s.id, firstPause)
-			}
-		case errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound):
-			s.discard()
-			s.evict() // another process owns it now
-		case isCode(err, parley.CodeUnavailable):
-			s.undo(before)
-		default:
-			s.discard() // it would be refused again
-		}
-		if known && s.run != nil && !s.runsDurably(s.run) {
-			s.run.lost = err // the turn's start was not committed, so the run cannot continue
-		}
-		return err
+	batch := &seam.Batch{Session: s.id, Epoch: s.epoch, After: s.state.Seq, Index: s.index, Condense: s.condense}
+	stored := s.storeState(batch)
+	if err := s.e.o.Log.Append(context.WithoutCancel(ctx), s.state.Principal(), *batch, s.staged); err != nil {
+		return s.notAppended(batch, stored, before, err)
 	}
-	s.advance(s.view, s.staged, stored)
+	s.advance(&s.view, s.staged, stored)
 	return nil
 }
 
+// notAppended says what becomes of what is staged when an append has failed.
+func (s *session) notAppended(batch *seam.Batch, stored int, before *staging, err error) error {
+	_, known := errors.AsType[*parley.Error](err)
+	switch {
+	case !known:
+		s.doubt = &doubt{batch: *batch, events: s.staged, view: s.view, stored: stored, err: err}
+		err = notKnown(&doubtful{s.doubt, err})
+		s.undo(before)
+		if s.run == nil { // nobody else settles the doubt and continues what depends on it
+			s.e.goOnLater(s.id, firstPause)
+		}
+	case errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound):
+		s.discard()
+		s.evict() // another process owns it now
+	case isCode(err, parley.CodeUnavailable):
+		s.undo(before)
+	default:
+		s.discard() // it would be refused again
+	}
+	if known && s.run != nil && !s.runsDurably(s.run) {
+		s.run.lost = err // the turn's start was not committed, so the run cannot continue
+	}
+	return err
+}
+
 // advance makes view, with the events that were appended, the state.
-func (s *session) advance(view parley.Session, events eventlog.Clean, stored int) {
+func (s *session) advance(view *parley.Session, events eventlog.Clean, stored int) {
 	if stored >= 0 {
 		s.stateSize, s.logBytes = stored, 0
 	} else {
@@ -325,11 +339,11 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 			s.logBytes += len(ev.Data) + 100
 		}
 	}
-	s.state, s.told = view, false
+	s.state, s.told = *view, false
 	s.letGo(events.Events())
 	s.tells(events.Events())
 	s.discard()
-	if s.run != nil && view.Turn != nil && view.Turn.ID == s.run.turn {
+	if s.run != nil && s.state.Turn != nil && s.state.Turn.ID == s.run.turn {
 		s.run.lost = nil
 	}
 	s.pace()

@@ -61,7 +61,7 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if t := h.State().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
+	if t := f.state().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
 		return nil, nil
 	}
 	err = h.Emit(ctx, parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())}))
@@ -71,7 +71,7 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	// A message from the user that was appended before model.started counts as
 	// shown to the model from then on. If this request lacks one, it must not
 	// leave.
-	now := h.State()
+	now := f.state()
 	if now.Turn == nil {
 		return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
 	}
