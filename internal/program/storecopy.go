@@ -19,6 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/datafolder"
+	"github.com/parley-server/parley/internal/schedule"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/postgres"
 	"github.com/parley-server/parley/internal/store/sqlite"
@@ -163,7 +164,7 @@ func (k *kit) storeCopy(ctx context.Context, s config.Settings, from, to string,
 	if file, ok := says.(*os.File); ok {
 		p.live = term.IsTerminal(int(file.Fd()))
 	}
-	r, err := storecopy.Copy(ctx, a.store, b.store, storecopy.Options{Said: p.said})
+	r, err := storecopy.Copy(ctx, a.store, b.store, storecopy.Options{Said: p.said, Made: schedule.Untouched})
 	p.end()
 	if err != nil {
 		if ctx.Err() != nil {

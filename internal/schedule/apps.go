@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -50,6 +51,16 @@ func (s *Schedules) Define(ctx context.Context, of parley.Principal, app string,
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// Untouched reports whether a row is a schedule of an app's file that nothing has happened to: a
+// server that starts makes it anew.
+func Untouched(row seam.Row) bool {
+	var r record
+	if row.Kind != seam.RowSchedule || !strings.HasPrefix(row.ID, appPrefix) || json.Unmarshal(row.Body, &r) != nil {
+		return false
+	}
+	return r.Defined != "" && !r.Paused && r.Pending == nil && len(r.Runs) == 0 && r.Own == ""
 }
 
 func (s *Schedules) define(ctx context.Context, of parley.Principal, id parley.ScheduleID, spec parley.ScheduleSpec) error {

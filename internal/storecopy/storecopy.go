@@ -38,6 +38,9 @@ type Options struct {
 	Said func(Progress)
 	// At is called before each transaction and each step, for tests; an error ends the copy.
 	At func(point string) error
+	// Made reports whether a server that starts makes such a row by itself. A target that has no
+	// others is as good as empty: they go. Nil: there are no such rows.
+	Made func(seam.Row) bool
 }
 
 // Progress is how far a copy is. What is done before is not counted.
@@ -91,6 +94,9 @@ func Copy(ctx context.Context, from, to seam.Copyable, o Options) (Result, error
 			WithHint("empty the target to begin again: remove the new data folder's parley.db and what begins with its name, or DROP SCHEMA parley CASCADE in the database")
 	case m == nil:
 		have, other, err := look(ctx, to, tables)
+		if err == nil && other != print && o.Made != nil {
+			have, other, err = unmake(ctx, to, tables, have, other, o)
+		}
 		if err != nil {
 			return r, err
 		}
@@ -127,6 +133,25 @@ func Copy(ctx context.Context, from, to seam.Copyable, o Options) (Result, error
 		return r, err
 	}
 	return r, to.CopyEnd(ctx)
+}
+
+// unmake drops what servers make by themselves from a target that has nothing else. It returns
+// what the target has then.
+func unmake(ctx context.Context, to seam.Copyable, tables []seam.CopyTable, have Result, print string, o Options) (Result, string, error) {
+	q := seam.RowQuery{Kind: seam.RowSchedule, Limit: 500}
+	rows, err := to.Rows(ctx, parley.System(), q)
+	if err != nil || len(rows) == 0 || int64(len(rows)) != have.rows() || slices.ContainsFunc(rows, func(r seam.Row) bool { return !o.Made(r) }) {
+		return have, print, err
+	}
+	for _, r := range rows {
+		if err := o.At("unmake"); err != nil {
+			return have, print, err
+		}
+		if err := to.DropRow(ctx, parley.System(), r.RowName, r.Version); err != nil {
+			return have, print, err
+		}
+	}
+	return look(ctx, to, tables)
 }
 
 // held says what is in a store that is not empty.

@@ -2,6 +2,7 @@ package storecopy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -324,5 +325,49 @@ func TestDamagedCopy(t *testing.T) {
 	}
 	if _, err := to.tryOpen(false); parley.CodeOf(err) != parley.CodeConflict {
 		t.Errorf("the damaged copy can be opened: %v", err)
+	}
+}
+
+// TestMade: a target at which a server has only started is as good as empty. One that has more is refused
+// and keeps what it has, and a crash between two of the rows leaves a target that the next copy takes.
+func TestMade(t *testing.T) {
+	t.Parallel()
+	from := newSQLite(t)
+	fill(t, from, 20)
+	made := func(r seam.Row) bool { return string(r.Body) == `"made"` }
+	put := func(to disk, kind, id, body string) {
+		t.Helper()
+		s := to.open(t, false)
+		_, err := s.PutRow(ctx, parley.System(), seam.Row{RowName: seam.RowName{Kind: kind, User: "ann", Org: "acme", ID: id}, Body: json.RawMessage(body)})
+		must(t, errors.Join(err, s.Close()))
+	}
+	for _, to := range []disk{newSQLite(t), newPostgres(t)} {
+		put(to, seam.RowSchedule, "app:one", `"made"`)
+		put(to, seam.RowSchedule, "app:two", `"made"`)
+		n := 0
+		if _, err := copyOnce(t, from, to, storecopy.Options{Made: made, At: func(string) error {
+			if n++; n > 1 {
+				return errKilled
+			}
+			return nil
+		}}); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		put(to, seam.RowSchedule, "app:one", `"made"`) // a server starts again
+		_, err := copyOnce(t, from, to, storecopy.Options{Made: made})
+		must(t, err)
+		equal(t, from, to)
+	}
+	for kind, body := range map[string]string{seam.RowSchedule: `"of a user"`, seam.RowOutbox: `"made"`} {
+		to := newSQLite(t)
+		put(to, seam.RowSchedule, "app:one", `"made"`)
+		put(to, kind, "other", body)
+		before := fmt.Sprint(contents(t, to))
+		if _, err := copyOnce(t, from, to, storecopy.Options{Made: made}); parley.CodeOf(err) != parley.CodeConflict {
+			t.Errorf("into a target with %s %s: %v", kind, body, err)
+		}
+		if after := fmt.Sprint(contents(t, to)); after != before {
+			t.Errorf("with %s %s the target changed", kind, body)
+		}
 	}
 }
