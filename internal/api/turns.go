@@ -39,8 +39,9 @@ type sendInput struct {
 
 // ViewParam says how a turn's frames are shown.
 type ViewParam struct {
-	View  string `query:"view" enum:"native,sdk,simple" doc:"For a stream: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error."`
-	Types string `query:"types" maxLength:"2000" doc:"With the views sdk and simple: only messages of these types, separated by commas."`
+	View   string `query:"view" enum:"native,sdk,simple" doc:"For a stream: sdk shows the messages of the Claude Agent SDK, simple the five events TextDelta, ToolUse, ToolResult, Done and Error."`
+	Types  string `query:"types" maxLength:"2000" doc:"With the views sdk and simple: only messages of these types, separated by commas."`
+	Deltas string `query:"deltas" enum:"true,false" doc:"For a stream: whether text in flight is shown, which it is unless false."` // a bool whose default is true would never be false beside a body
 }
 
 type streamTurnInput struct {
@@ -200,7 +201,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 			v.begins(t.FirstSeq - 1)
 			ctx.Value(leftKey{}).(*left).st = &stream{
 				serve: by(wire.SSE), done: done, form: v.encoder(), frames: v.frames,
-				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
+				o: wire.Options{Keep: ofTurn(t.ID, as.Deltas != "false"), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
 			}
 			return
 		}
@@ -212,13 +213,13 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 }
 
 // ofTurn keeps the frames of one turn.
-func ofTurn(turn parley.TurnID) func(eventlog.Frame) bool {
+func ofTurn(turn parley.TurnID, deltas bool) func(eventlog.Frame) bool {
 	return func(f eventlog.Frame) bool {
 		switch {
 		case f.Event != nil:
 			return f.Event.Turn == turn
 		case f.Delta != nil:
-			return f.Delta.Turn == turn
+			return deltas && f.Delta.Turn == turn
 		}
 		return true
 	}

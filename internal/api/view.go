@@ -58,7 +58,7 @@ func (s *Server) viewOf(r *http.Request, p parley.Principal, deltas bool) (v *vi
 func (s *Server) viewOfTurn(p parley.Principal, id parley.SessionID, as ViewParam) (*view, error) {
 	v := &view{s: s, p: p, id: id}
 	if as.View != "" && as.View != viewNative {
-		return v, v.named(as.View, as.Types, true)
+		return v, v.named(as.View, as.Types, as.Deltas != "false")
 	}
 	if as.Types != "" {
 		return nil, invalid("types", "types is for the views sdk and simple here")

@@ -182,6 +182,13 @@ func TestView_of_a_turn(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sdk (-want +got):\n%s", diff)
 	}
+	for _, query := range []string{"?view=sdk&deltas=false", "?view=simple&deltas=false", "?deltas=false"} {
+		for _, i := range ask(query) {
+			if i.kind == "stream_event" || i.kind == "delta" {
+				t.Errorf("%s: %+v", query, i)
+			}
+		}
+	}
 	list := ask("?view=sdk&types=assistant,result")
 	if diff := cmp.Diff([]string{"assistant", "assistant", "assistant", "result.success"}, kinds(list)); diff != "" {
 		t.Errorf("types (-want +got):\n%s", diff)

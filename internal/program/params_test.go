@@ -54,14 +54,16 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions/{id}/events format": "xml JSON",
 		"/v1/sessions/{id}/events view":   "nosuch SDK",
 
-		"/v1/sessions/{id}/turns view":         "nosuch SDK",
-		"/v1/sessions/{id}/turns types":        "nosuch assistant", // without a view
-		"/v1/sessions/{id}/turns/stream view":  "nosuch SDK",
-		"/v1/sessions/{id}/turns/stream types": "nosuch assistant",
-		"/v1/sessions/{id}/events/stream view": "nosuch SDK",
-		"/v1/sessions/{id}/events/lines view":  "nosuch SDK",
-		"/v1/sessions/{id}/events/ws view":     "nosuch SDK",
-		"/v1/sessions/{id}/ws view":            "nosuch SDK",
+		"/v1/sessions/{id}/turns view":          "nosuch SDK",
+		"/v1/sessions/{id}/turns types":         "nosuch assistant", // without a view
+		"/v1/sessions/{id}/turns deltas":        truth,
+		"/v1/sessions/{id}/turns/stream deltas": truth,
+		"/v1/sessions/{id}/turns/stream view":   "nosuch SDK",
+		"/v1/sessions/{id}/turns/stream types":  "nosuch assistant",
+		"/v1/sessions/{id}/events/stream view":  "nosuch SDK",
+		"/v1/sessions/{id}/events/lines view":   "nosuch SDK",
+		"/v1/sessions/{id}/events/ws view":      "nosuch SDK",
+		"/v1/sessions/{id}/ws view":             "nosuch SDK",
 
 		"/v1/sessions/{id}/events/stream after":  after,
 		"/v1/sessions/{id}/events/stream types":  "nosuch turn",
