@@ -40,6 +40,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 
 		"/v1/sessions/{id}/resources cursor": mark + " ZG9jcyA",
 		"/v1/sessions/{id}/resources limit":  number + " 201",
+		"/v1/apps/{app}/commands workspace":  "../x",
 		"/v1/apps/{app}/resources cursor":    mark + " ZG9jcyA",
 		"/v1/apps/{app}/resources limit":     number + " 201",
 
