@@ -230,6 +230,23 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await expect.poll(() => page().evaluate(() => document.activeElement?.closest("[data-wanted], [data-entity], dialog") !== null)).toBe(true);
   });
 
+  test("values that cannot be read at the moment are read again, and later on request", async () => {
+    let fails = 1;
+    let asked = 0;
+    const away = { status: 503, contentType: "application/json", body: JSON.stringify({ error: { code: "unavailable", message: "the store does not answer" } }) };
+    await page().route("**/v1/artifacts/**", (route) => (route.request().resourceType() === "image" ? route.continue() : ++asked <= fails ? route.fulfill(away) : route.continue()));
+    await page().goto(`${server.url}/apps/home/#/${session}`);
+    await page().locator("figure[data-plot] canvas").first().waitFor();
+    expect(asked).toBeGreaterThan(1);
+    fails = Infinity;
+    await page().reload();
+    await page().getByText("This chart could not be loaded.").waitFor();
+    await browser.shot("evidence-unread");
+    fails = 0;
+    await page().getByRole("button", { name: "Try again" }).first().click();
+    await page().locator("figure[data-plot] canvas").first().waitFor();
+  });
+
   test("a session that was exported and imported has its chart", async () => {
     const zip = await (await fetch(`${server.url}/v1/sessions/${session}/export`)).arrayBuffer();
     const copy = (await (await fetch(`${server.url}/v1/sessions/import`, { method: "POST", headers: { "Content-Type": "application/zip" }, body: zip })).json()) as { id: string };

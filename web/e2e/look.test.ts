@@ -65,7 +65,8 @@ describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", 
     await page().getByRole("button", { name: "Skip and say this" }).click();
     await p.done();
     await p.ask("Why did the bedroom lights flicker last night?");
-    await p.stop.waitFor({ state: "detached" });
+    await expect.poll(() => p.answers.count()).toBe(2);
+    await p.done();
     await page().getByRole("button", { name: /^Steps/ }).last().click();
     await look(`${at}-home-answer`);
     await page().getByRole("button", { name: "Timeline" }).last().click();
@@ -144,6 +145,7 @@ test("on a phone every control is large enough for a finger", async () => {
   await page().goto(`${server.url}/apps/home/`);
   await p.ask("Why did the bedroom lights flicker last night?");
   await p.done();
+  expect(await p.last.innerText(), "an answer that has a plot").toContain("Mains meter Voltage L1");
   await page().getByRole("button", { name: /^Steps/ }).click();
   await page().getByRole("button", { name: "As a table" }).waitFor();
   expect(await tooSmall()).toEqual([]);
@@ -204,7 +206,8 @@ test("the end of an answer stays in view while its plot loads late, and a reader
   });
   await page().goto(`${server.url}/apps/home/`);
   await p.ask("Why did the bedroom lights flicker last night?");
-  await p.stop.waitFor({ state: "detached" });
+  await p.done();
+  expect(await p.last.innerText(), "an answer that has a plot").toContain("Mains meter Voltage L1");
   const box = page().getByRole("region", { name: "Conversation" });
   const fromEnd = () => box.evaluate((e) => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight));
   await expect.poll(fromEnd).toBeLessThan(2);

@@ -1,14 +1,16 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { useStore } from "zustand";
 
+import type { ApiError } from "../../api/client.ts";
 import { Boundary } from "../../ui/boundary.tsx";
 import { useActions } from "../../chat/use-chat.ts";
+import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { sentence } from "../../ui/text.ts";
 import { heightFor, windowText, type Chart as Data, type Plot } from "./chart.ts";
 import { lineAbout } from "./evidence.ts";
 import { Download, Picture } from "../../chat/artifacts/Picture.tsx";
-import { goTo, useEvidence, wantChart } from "./use-evidence.ts";
+import { goTo, passes, useEvidence, wantChart } from "./use-evidence.ts";
 import { useHome } from "./use-home.ts";
 
 const Chart = lazy(() => import("./Chart.tsx"));
@@ -21,6 +23,7 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
   const id = plot.chart.id;
   useEffect(() => wantChart(evidence, client, id), [evidence, client, id]);
   if (chart instanceof Error) {
+    if (passes(chart)) return <Unread error={chart} onAgain={() => wantChart(evidence, client, id)} />;
     return plot.image ? (
       <Picture artifact={plot.image} note="Its values are no longer available. This is a picture of them." />
     ) : (
@@ -44,6 +47,26 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
         </Boundary>
       )}
     </figure>
+  );
+}
+
+/** A chart whose values could not be read now. */
+function Unread({ error, onAgain }: { error: ApiError; onAgain(): void }) {
+  const [asked, setAsked] = useState<ApiError>();
+  return (
+    <div role="status" className="flex flex-wrap items-center justify-between gap-3 rounded-xl border border-border px-3.5 py-3 text-sm text-text-muted">
+      <span className="min-w-0 wrap-anywhere">This chart could not be loaded. {sentence(error.hint)}</span>
+      <Button
+        kind="quiet"
+        busy={asked === error}
+        onClick={() => {
+          setAsked(error);
+          onAgain();
+        }}
+      >
+        Try again
+      </Button>
+    </div>
   );
 }
 

@@ -32,18 +32,38 @@ const mostCharts = 40;
 
 const asked = new WeakMap<StoreApi<EvidenceState>, Set<string>>();
 
-/** Reads a chart once. After a temporary failure, the next viewer requests it again. */
+/** Whether the values may be there later. A request that got no answer has status 0. */
+export const passes = (e: ApiError): boolean => e.code === "unreachable" || e.status === 429 || e.status >= 500;
+
+/** After a failure that passes, a chart is requested again after so many ms, unless the server says when. Longer waits are left to the reader. */
+const again = [500, 1000, 2000];
+const longestWait = 10_000;
+
+async function readAgain(client: Client, id: string): Promise<unknown> {
+  for (let n = 0; ; n++) {
+    try {
+      return await client.read(id);
+    } catch (cause) {
+      const e = toApiError(cause);
+      const wait = again[n];
+      if (wait === undefined || !passes(e) || e.retryAfterMs > longestWait) throw e;
+      await new Promise((done) => setTimeout(done, e.retryAfterMs || wait));
+    }
+  }
+}
+
+/** Reads a chart once. After a failure that passes, the next viewer requests it again. */
 export function wantChart(evidence: StoreApi<EvidenceState>, client: Client, id: string): void {
   let busy = asked.get(evidence);
   if (!busy) asked.set(evidence, (busy = new Set()));
   const have = evidence.getState().charts.get(id);
-  if (busy.has(id) || (have && !(have instanceof Error && have.status !== 404 && have.status !== 410))) return;
+  if (busy.has(id) || (have && !(have instanceof Error && passes(have)))) return;
   busy.add(id);
   const keep = (c: Chart | ApiError) => {
     busy.delete(id);
     evidence.setState((s) => ({ charts: new Map([...s.charts, [id, c] as const].slice(-mostCharts)) }));
   };
-  client.read(id).then(
+  readAgain(client, id).then(
     (raw) => keep(readChart(raw) ?? toApiError(new SyntaxError("the values cannot be drawn"))),
     (cause: unknown) => keep(toApiError(cause)),
   );
