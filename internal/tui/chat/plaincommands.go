@@ -206,7 +206,11 @@ func (p *plain) about(name, args string) error {
 		p.closeAsking()
 		p.nextQuestion()
 	case "usage":
-		t := c.info.Totals
+		var s parley.SessionInfo
+		if err := p.wait(func() (err error) { s, err = p.c.Session(p.ctx, c.info.ID); return err }); err != nil {
+			return err
+		}
+		t := s.Totals
 		p.say("%s, %s, %s.", count(t.Turns, "turn", "turns"), tokens(t.Usage.InputTokens+t.Usage.OutputTokens), dollars(t.Usage.USD))
 	case "rewind":
 		return p.rewind()

@@ -137,13 +137,16 @@ func TestPlain_slash(t *testing.T) {
 	o := d.options()
 	o.Plain, o.App, o.Out, o.Err, o.Runtime = true, "desk", h, h, "loop"
 	o.In = strings.NewReader(strings.Join([]string{
-		"/fokr it", "/greet Ana", "/gret Bob", " /gret Bob", "//gret Bob", "//usage", "/etc/hosts is", "/runtime", "/runtime cobol", "/runtime claude", "/runtime", "/runtime loop", "last",
+		"/fokr it", "/greet Ana", "/gret Bob", " /gret Bob", "//gret Bob", "//usage", "/etc/hosts is", "/runtime", "/runtime cobol", "/runtime claude", "/runtime", "/runtime loop", "last", "/usage",
 	}, "\n"))
 	left, err := chat.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := h.until(t, "You said [last]")
+	if strings.Contains(all, " 0 tokens") || !strings.Contains(all, "6 turns, ") {
+		t.Errorf("what the session has used is not what the server says:\n%s", all)
+	}
 	for text, times := range map[string]int{
 		"Error: there is no command /fokr; did you mean /fork? /help lists all; a space before / sends it as text": 1,
 		"Error: there is no command /gret; did you mean /greet?":                                                   1, "You said [/greet Ana]": 1, "You said [ /gret Bob]": 1, "You said [/gret Bob]": 1,
