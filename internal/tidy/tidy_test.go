@@ -225,7 +225,7 @@ func TestProposal(t *testing.T) {
 	}
 	asked := tidy.Asked{ID: "one", At: at, By: "ana", Judged: judge(s.Candidates)}
 	p, err := tidy.Propose(t.Context(), w.lake, asked)
-	if err != nil || p.Findings < 60 {
+	if err != nil || p.Findings < 59 {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 	unchanged := func(what string) {
