@@ -122,6 +122,9 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d, err := r.Read(t.Context(), parley.Principal{User: name}, c.file, c.body)
+			for err == nil && strings.Contains(d.Why, "not ready yet") { // it is as busy as the machine: 20 s each time
+				d, err = r.Read(t.Context(), parley.Principal{User: name}, c.file, c.body)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

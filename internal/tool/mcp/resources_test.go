@@ -159,7 +159,7 @@ func TestResources_are_bounded(t *testing.T) {
 			return nil, errors.New("never")
 		}
 		for i := range 700 {
-			s.AddResource(&sdk.Resource{URI: fmt.Sprintf("test://%03d", i), Name: strings.Repeat("n", 5000), Description: strings.Repeat("d", 5000)}, never)
+			s.AddResource(&sdk.Resource{URI: fmt.Sprintf("test://%03d", i), Name: strings.Repeat("n", 500), Description: strings.Repeat("d", 1000)}, never)
 		}
 		s.AddResource(&sdk.Resource{URI: "test://0" + strings.Repeat("0", 3000), Name: "long"}, never)
 		s.AddResource(&sdk.Resource{URI: "test://0\u202e", Name: "turned"}, never)
