@@ -75,7 +75,9 @@ func (e *Engine) Attach(ctx context.Context, p parley.Principal, id parley.Sessi
 	if err != nil {
 		return parley.Attachment{}, err
 	}
-	sum := sha256.Sum256(body)
+	// What is stored lacks secrets, so the file is known by what is stored of it.
+	stores, _ := e.o.Log.RedactFileOf(id, body)
+	sum := sha256.Sum256(stores)
 	digest := parley.Digest(hex.EncodeToString(sum[:]))
 	total := int64(len(body))
 	for _, a := range list {
