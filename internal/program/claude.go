@@ -127,6 +127,7 @@ func (d *doctor) claude(ctx context.Context, s config.Settings) {
 		}
 	}
 	slices.Sort(d.onClaude)
+	slices.Sort(d.mayClaude)
 	path, err := claudecli.Locate(whereIs(s.Claude))
 	switch {
 	case err == nil:
@@ -145,6 +146,8 @@ func (d *doctor) claude(ctx context.Context, s config.Settings) {
 		d.ok("claude", "the Claude CLI %s is %s; Parley was tested with %s; %s", version, path, claudecli.Tested, reach)
 	case len(d.onClaude) > 0:
 		d.fail("claude", parley.Errorf(parley.CodeUnavailable, "the runtime of %s is the Claude CLI: %w", strings.Join(d.onClaude, ", "), err).WithHint("%s", parley.Info(err).Hint))
+	case len(d.mayClaude) > 0:
+		d.caution("claude", parley.Errorf(parley.CodeUnavailable, "sessions of %s may choose the Claude CLI: %w", strings.Join(d.mayClaude, ", "), err).WithHint("%s", parley.Info(err).Hint))
 	case s.Claude.Path != "" || s.Claude.NodeModules != "":
 		d.caution("claude", err)
 	}

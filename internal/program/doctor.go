@@ -1,13 +1,11 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +20,6 @@ import (
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/push"
-	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tui"
@@ -109,6 +106,7 @@ type doctor struct {
 
 	keepsFiles bool     // some app keeps its sessions as files too
 	onClaude   []string // apps whose turns the Claude CLI carries out, as far as is known
+	mayClaude  []string // apps whose sessions may choose it
 }
 
 // besides is the indentation of continuation lines.
@@ -400,78 +398,6 @@ func (d *doctor) listed(m client.Model, providers []client.Provider) {
 	}
 }
 
-const noPrice = "it has no price, so budgets in dollars do not count it (models.known in parley.yaml gives it one)"
-
-// issuers asks every provider of logins for its keys, and says what would keep people out.
-func (d *doctor) issuers(ctx context.Context, s config.Settings) {
-	all, err := newIssuers(s, slog.New(slog.DiscardHandler))
-	if err != nil {
-		d.fail("login", err)
-		return
-	}
-	if all == nil {
-		return
-	}
-	defer all.Close()
-	base := s.PublicURL
-	if base == "" && isLoopback(s.Addr) {
-		base = "http://" + s.Addr
-	}
-	for _, name := range names(s.Auth.Issuers) {
-		warnings, wrong := all.Check(ctx, name, base)
-		if wrong != nil {
-			d.fail("login", parley.Errorf(parley.CodeOf(wrong), "the issuer %s: %w", name, wrong).WithHint("%s", parley.Info(wrong).Hint))
-			continue
-		}
-		for _, text := range warnings {
-			d.warn("login", "the issuer %s: %s", name, text)
-		}
-		says := "the issuer " + name + " answers, and has keys"
-		if s.Auth.Issuers[name].Login.ClientID != "" {
-			says += "; it has to know " + base + "/v1/signin/" + name + "/callback as an address to return to"
-		}
-		d.ok("login", "%s", says)
-	}
-}
-
-func (d *doctor) address(ctx context.Context, s config.Settings) {
-	who, err := newEntrance(s)
-	if err != nil {
-		d.fail("address", err)
-		return
-	}
-	for _, n := range who.notices {
-		d.warn("login", "%s (%s)", n, unsafeVariable)
-	}
-	if how := who.says(); how != "" {
-		d.ok("login", "%s", strings.TrimPrefix(how, "login: "))
-	}
-	d.issuers(ctx, s)
-	if d.report.Server != nil {
-		d.ok("address", "%s", cmp.Or(d.report.Server.Address, s.Addr))
-		return
-	}
-	l, err := listenTCP(s.Addr)
-	if err == nil {
-		_ = l.Close()
-		d.ok("address", "%s is free", s.Addr)
-		return
-	}
-	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	other, oerr := client.New(client.Options{BaseURL: "http://" + s.Addr}).Server(brief)
-	switch {
-	case oerr == nil && other.Version != "":
-		d.caution("address", parley.Errorf(parley.CodeConflict, "parley %s listens on %s, with another data folder", other.Version, s.Addr).
-			WithHint("name its folder with --data, or another address with --addr"))
-	case parley.CodeOf(oerr) == parley.CodeUnauthenticated:
-		d.caution("address", parley.Errorf(parley.CodeConflict, "a server that asks for a key listens on %s, with another data folder", s.Addr).
-			WithHint("if it is parley, name its folder with --data; or name another address with --addr"))
-	default:
-		d.caution("address", err)
-	}
-}
-
 func (d *doctor) apps(ctx context.Context, s config.Settings) {
 	p, err := d.kit.plan(s, newLogger(s, io.Discard))
 	if err != nil {
@@ -516,104 +442,4 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 		}
 	}
 	d.used(ctx, p)
-}
-
-// providers asks each model provider whether it would answer. No output contains a key.
-func (d *doctor) providers(ctx context.Context, s config.Settings) {
-	m, err := newAnswerers(s, slog.New(slog.DiscardHandler))
-	if err != nil {
-		d.fail("providers", err)
-		return
-	}
-	var list []client.Provider
-	if err := asClient(m.ask(ctx), &list); err != nil {
-		d.fail("providers", err)
-		return
-	}
-	d.answers(list)
-}
-
-// answers reports what the providers answered.
-func (d *doctor) answers(list []client.Provider) {
-	if len(list) == 0 {
-		d.ok("providers", "none is set up; apps answer with their scripts")
-	}
-	for _, p := range list {
-		if p.OK {
-			d.ok("provider", "%s accepts the key and has %s", p.Name, count(len(p.Models), "model", "models"))
-			continue
-		}
-		e := cmp.Or(p.Error, &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "it does not answer"})
-		d.fail("provider", (&parley.Error{Code: e.Code, Message: p.Name + ": " + e.Message, Hint: e.Hint}))
-	}
-}
-
-// fewTokens is a context window in which an app's instructions and tools leave little
-// room.
-const fewTokens = 16_000
-
-// takes reports the context window that a server was found to be set to.
-func (d *doctor) takes(name string, tokens int64, hint string) {
-	if tokens < fewTokens {
-		d.warn("context", "%s takes %d tokens with its server's settings, too few for long conversations; %s", name, tokens, hint)
-		return
-	}
-	d.ok("context", "%s takes %d tokens", name, tokens)
-}
-
-// window reports how many tokens a local server accepts, if that is little or not known
-// yet.
-func (d *doctor) window(ctx context.Context, name string, m seam.Model) {
-	measurer, ok := m.(seam.Measurer)
-	if !ok {
-		return
-	}
-	brief, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	err := measurer.Measure(brief)
-	switch i := m.Info(); {
-	case err != nil:
-		d.warn("context", "%s: how many tokens its server takes could not be asked: %v", name, err)
-	case i.ContextHint != "":
-		d.takes(name, i.ContextTokens, i.ContextHint)
-	case i.Guessed:
-		d.ok("context", "%s: its server says how many tokens it takes once it is loaded; %d are assumed", name, i.ContextTokens)
-	}
-}
-
-// used checks, with their providers, the models that apps name.
-func (d *doctor) used(ctx context.Context, p *plan) {
-	for _, a := range p.resolved {
-		if a.Runtime == "claude" {
-			d.onClaude = append(d.onClaude, a.Name)
-		}
-	}
-	seen := map[string]bool{}
-	for _, a := range p.resolved {
-		for _, name := range slices.Concat([]string{a.Model}, agentModels(a), fallbacks(a)) {
-			m, err := p.models.Model(name)
-			if name == "" || err != nil || seen[name] {
-				continue
-			}
-			seen[name] = true
-			checker, ok := of(m).(seam.Checker)
-			if !ok {
-				continue
-			}
-			brief, cancel := context.WithTimeout(ctx, askWithin)
-			err = checker.Check(brief)
-			cancel()
-			if err == nil {
-				d.window(ctx, name, of(m))
-			}
-			switch {
-			case err != nil:
-				d.fail("model", fmt.Errorf("%s: %w", name, err))
-			case m.Info().PricedAt == "":
-				d.warn("model", "%s would answer; %s", name, noPrice)
-			default:
-				d.ok("model", "%s would answer", name)
-			}
-		}
-	}
 }
