@@ -61,7 +61,7 @@ var denied = [][2]string{
 	{"every 14 days", "every 21 days"},
 }
 
-// TestJudgesAnotherLake: the agent without a provider looks through a lake that its rules were not made for, by its tools alone.
+// TestJudgesAnotherLake: the agent without a provider looks through a lake of another field, by its tools alone. The lake was written after the rules, and made us change one.
 func TestJudgesAnotherLake(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
