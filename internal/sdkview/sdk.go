@@ -282,14 +282,18 @@ func (s *SDK) begin(e parley.Event, p parley.TurnStarted) {
 	s.replay(p.Message)
 }
 
+// init says what the agent that gets the message has, as the CLI does: the tools of its sub-agents alone are not among them.
 func (s *SDK) init(p parley.TurnStarted) {
 	var app parley.App
 	if s.o.App != nil {
 		app, _ = s.o.App(p.App) // without it the message says less
 	}
+	entry := app.Agents[p.Entry(&app)]
 	tools, agents, servers := []string{}, []string{}, []object{}
 	for _, t := range app.Tools {
-		tools = append(tools, t.Name)
+		if slices.Contains(entry.Tools, t.Name) {
+			tools = append(tools, t.Name)
+		}
 		rest, mcp := strings.CutPrefix(t.Name, "mcp__")
 		server, _, _ := strings.Cut(rest, "__")
 		if mcp && !slices.ContainsFunc(servers, func(o object) bool { return o["name"] == server }) {
@@ -299,13 +303,16 @@ func (s *SDK) init(p parley.TurnStarted) {
 	for _, t := range p.Tools {
 		tools = append(tools, t.Name)
 	}
+	if p.NoTools {
+		tools = []string{}
+	}
 	for name, a := range app.Agents {
 		if a.AsTool {
 			agents = append(agents, name)
 		}
 	}
 	slices.Sort(agents)
-	model := app.Agents[app.Entry].Model
+	model := entry.Model
 	for _, m := range []string{p.Model, s.model, model, app.Model} {
 		if m != "" {
 			model = m
