@@ -33,7 +33,7 @@ func TestTypes(t *testing.T) {
 	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished",
 		"WorkspaceInfo", "CreateWorkspace", "FileTree", "FileContent", "FileHistory", "Backlinks", "WriteFile", "MoveFile", "RewindResult",
 		"Device", "AddDevice", "UpdateDevice", "Delivery", "Notify", "PushInfo", "Schedule", "UpdateSchedule", "ScheduleRun",
-		"Proposal", "DecideFindings", "Entity", "EntityList", "EntityHits", "EntityFaults", "EntityGraph")
+		"Proposal", "DecideFindings", "Entity", "EntityList", "EntityHits", "EntityFaults", "EntityGraph", "LakeFeed")
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -59,6 +59,30 @@ describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
     await page().getByText(/^2\d\d entities$/).waitFor();
   });
 
+  test("what others change is seen without reading it again: in the list, in the choices, and in the open entity", async () => {
+    const path = "a-calm-harbour.md";
+    const send = async (method: string, at: string, body: object) => {
+      const q = new URLSearchParams({ app: "major", workspace: "lake", ...(at !== "" && { path }) });
+      const response = await fetch(`${server.url}/v1/entities${at}?${q}`, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+      expect(response.status, await response.clone().text()).toBeLessThan(300);
+      return (await response.json()) as { version: string };
+    };
+    const front = "---\nkind: doc\ntitle: A calm harbour\nstatus: draft\nowner: Ben Okafor\n---\n";
+    const size = async () => Number(/\d+/.exec(await page().getByRole("tabpanel").getByRole("status").innerText())?.[0]);
+    const before = await size();
+    const { version } = await send("POST", "", { path, body: `${front}\nThe first text.\n`, reason: "Others work, too." });
+    await entities().getByRole("button", { name: /^A calm harbour/ }).click();
+    await expect.poll(size).toBe(before + 1);
+    await panel().getByText("The first text.").waitFor();
+    await send("PUT", "/entity", { body: `${front.replace("A calm", "An open")}\nThe second text.\n`, version, reason: "It is open." });
+    await panel().getByText("The second text.").waitFor();
+    await entities().getByRole("button", { name: /^An open harbour/ }).waitFor();
+    await page().getByRole("searchbox", { name: "Search the lake" }).fill("installation mast");
+    await entities().getByRole("button", { name: /^Installation guide/ }).click();
+    await panel().getByRole("heading", { name: /installation-guide\.md/ }).waitFor();
+    await page().getByRole("button", { name: "Show all" }).click();
+  });
+
   test("an entity is attached to a new conversation, whose prompts have it", async () => {
     await panel().getByRole("button", { name: "Actions for installation-guide.md" }).click();
     await page().getByRole("menuitem", { name: "Attach to this conversation" }).click();

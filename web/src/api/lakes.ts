@@ -1,10 +1,10 @@
 // The lake of a workspace: its entities, found by their words and their front matter, and the links among them.
 
 import type { Client } from "./client.ts";
-import type { Entity, EntityFault, EntityFaults, EntityGraph, EntityHit, EntityHits, EntityList, Proposal, ProposalFinding } from "./types.gen.ts";
+import type { Entity, EntityFault, EntityFaults, EntityGraph, EntityHit, EntityHits, EntityList, LakeFeed, Proposal, ProposalFinding } from "./types.gen.ts";
 import type { Space } from "./workspaces.ts";
 
-export type { Entity, EntityFault, EntityGraph, EntityHit, Proposal, ProposalFinding };
+export type { Entity, EntityFault, EntityGraph, EntityHit, LakeFeed, Proposal, ProposalFinding };
 
 /** Findings that one request decides about at most. */
 const mostDecided = 200;
@@ -48,6 +48,11 @@ export class Lakes {
 
   async tags(space: Space, signal?: AbortSignal): Promise<Record<string, number>> {
     return ((await this.#get(space, "/tags", {}, signal)) as { tags?: Record<string, number> | null }).tags ?? {};
+  }
+
+  /** A page of the changes behind a cursor; of "now", no changes and the cursor to begin with. */
+  async changes(space: Space, cursor: string, signal?: AbortSignal): Promise<LakeFeed> {
+    return (await this.#get(space, "/changes", { cursor, limit: 500 }, signal)) as LakeFeed;
   }
 
   async graph(space: Space, filter: EntityFilter, signal?: AbortSignal): Promise<EntityGraph> {

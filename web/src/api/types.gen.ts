@@ -1152,6 +1152,31 @@ export interface EntityEdge {
   n: number;
 }
 
+/** LakeFeed is a page of the changes of a lake, the oldest first. */
+export interface LakeFeed {
+  changes: LakeChange[] | null;
+  cursor: string; // for the next page, also when this one is empty
+  more?: boolean;
+  reset?: boolean;
+}
+
+/** LakeChange is a commit of a lake, as the feed of changes has it. */
+export interface LakeChange {
+  commit: string;
+  cursor: string; // to go on behind this change
+  at: string;
+  author: string;
+  reason: string;
+  changed: LakeTouched[] | null;
+  cut?: boolean; // it changed more files than are listed
+}
+
+/** LakeTouched is a file of a change. */
+export interface LakeTouched {
+  path: string;
+  what: string; // created, updated or deleted
+}
+
 /** HistoryRestored is an exchange of an earlier conversation that the session continues. These
  * events follow session.created, in the order of that conversation. */
 export interface HistoryRestored {

@@ -46,8 +46,6 @@ export function WithFiles({ chat }: { chat: Listed }) {
   useEffect(() => {
     chat.workspace = space?.name ?? "";
   }, [chat, space]);
-  useFollowed(chat, files);
-
   const any = space !== undefined;
   const opens = useMemo(() => (any ? (path: string) => void files.show(path) : undefined), [any, files]);
   const reads = useMemo(() => (any ? readFor(chat, files) : undefined), [any, chat, files]);
@@ -55,6 +53,7 @@ export function WithFiles({ chat }: { chat: Listed }) {
   const [tab, setTab] = useState<Tab>("chats");
   const [wanted, setWanted] = useState(0);
   const lake = useMemo(() => (space?.lake ? new Lake(chat.client, { app: chat.app, name: space.name }) : undefined), [chat, space]);
+  useFollowed(chat, files, lake);
   const shown = useMemo(
     () =>
       lake && {
@@ -102,8 +101,9 @@ export function WithFiles({ chat }: { chat: Listed }) {
 }
 
 /** Files that are changed are read again, and nothing that was typed goes with the page. */
-function useFollowed(chat: Listed, files: Files): void {
+function useFollowed(chat: Listed, files: Files, lake: Lake | undefined): void {
   useEffect(() => {
+    const feed = lake?.follow((paths) => files.touched(paths));
     let [id, seq, live] = ["", 0, false];
     const stop = chat.store.subscribe(({ opened }) => {
       const { records } = opened;
@@ -112,28 +112,38 @@ function useFollowed(chat: Listed, files: Files): void {
       [id, seq, live] = [opened.id, records.seq, opened.phase === "live" || opened.phase === "new"];
       if (!follows || records.seq <= since) return;
       const paths = new Set<string>();
+      let ended = false;
       for (const events of records.events.values()) {
         for (let i = events.length - 1; i >= 0 && (events[i]?.seq ?? 0) > since; i--) {
           const e = events[i];
+          ended ||= e?.type === "tool.ended";
           if (e?.type === "files.saved") for (const f of e.data?.files ?? []) paths.add(f.path);
         }
       }
-      if (paths.size > 0) files.touched([...paths]);
+      if (ended) feed?.look(); // a call may have changed the lake
+      if (paths.size === 0) return;
+      files.touched([...paths]);
+      void lake?.reread(); // not every change of a file is committed
     });
     const unseen = onVisibility(
       () => undefined,
-      () => files.refresh(),
+      () => {
+        files.refresh();
+        feed?.look();
+        void lake?.reread();
+      },
     );
     const leaving = (e: BeforeUnloadEvent) => {
       if (files.unsaved()) e.preventDefault();
     };
     addEventListener("beforeunload", leaving);
     return () => {
+      feed?.stop();
       stop();
       unseen();
       removeEventListener("beforeunload", leaving);
     };
-  }, [chat, files]);
+  }, [chat, files, lake]);
 }
 
 /** Reads files for the cards of the open session. The workspaces of others are not known here. */

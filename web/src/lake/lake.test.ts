@@ -138,6 +138,36 @@ describe("the list", () => {
     expect([now().state, listed(), now().next]).toEqual(["failed", [], ""]);
   });
 
+  test("is read again as far as it is shown, quietly, and stays when that fails", async () => {
+    await lake.reread();
+    expect(finds(), "nobody has listed it yet").toHaveLength(0);
+    void lake.refresh();
+    last(finds()).answer({ entities: [entity("a"), entity("b")], next: "b" });
+    await settle();
+    void lake.more();
+    void lake.reread(); // when the page is there
+    expect(finds()).toHaveLength(2);
+    last(finds()).answer({ entities: [entity("c")], next: "c" });
+    await settle();
+    expect([now().state, last(finds()).query.has("after")]).toEqual(["read", false]);
+    last(finds()).answer({ entities: [entity("a"), entity("aa")], next: "aa" });
+    await settle();
+    expect(listed()).toEqual(["a", "b", "c"]);
+    last(finds()).answer({ entities: [entity("b"), entity("c")], next: "c" });
+    await settle();
+    expect([listed(), now().next, now().state]).toEqual([["a", "aa", "b", "c"], "c", "read"]);
+    void lake.reread();
+    last(finds()).answer({ error: { code: "unavailable", message: "the lake is being read" } }, 503);
+    await settle();
+    expect([listed().length, now().state, now().error]).toEqual([4, "read", undefined]);
+    void lake.reread();
+    void lake.more(); // the page is added first
+    expect(last(finds()).query.get("after")).toBe("c");
+    last(finds()).answer({ entities: [entity("d")] });
+    await settle();
+    expect([listed().length, last(finds()).query.has("after"), now().state]).toEqual([5, false, "read"]);
+  });
+
   test("that nobody sees any more stops reading", async () => {
     void lake.refresh();
     lake.stop();

@@ -5,6 +5,7 @@ import { createStore, type StoreApi } from "zustand/vanilla";
 import { toApiError, type ApiError, type Client } from "../api/client.ts";
 import { Lakes, type EntityFilter, type EntityHit } from "../api/lakes.ts";
 import type { Space } from "../api/workspaces.ts";
+import { followLake, type LakeFollowing } from "./feed.ts";
 import { Proposals } from "./proposals.ts";
 
 /** What entities are told apart by. */
@@ -44,6 +45,10 @@ export class Lake {
   readonly proposals: Proposals;
   #reading: AbortController | undefined;
   #choosing: AbortController | undefined;
+  #listed = false;
+  /** Something was changed while the list was read. */
+  #stale = false;
+  #rereading = false;
 
   constructor(client: Client, space: Space) {
     this.at = new Lakes(client);
@@ -57,7 +62,47 @@ export class Lake {
 
   /** Reads everything anew. What is shown stays until then. */
   async refresh(): Promise<void> {
+    this.#listed = true;
     await Promise.all([this.#find(), this.#choose()]);
+  }
+
+  /** Calls changed with the paths of what is changed from now on. What is listed follows. */
+  follow(changed: (paths: readonly string[]) => void): LakeFollowing {
+    return followLake(
+      (cursor, signal) => this.at.changes(this.space, cursor, signal),
+      (paths) => {
+        changed(paths);
+        void this.reread();
+      },
+    );
+  }
+
+  /** Reads again what is listed, as much as there is. It stays until then, and also if it cannot be read now. */
+  async reread(): Promise<void> {
+    const { state, words, filter, entities } = this.#state;
+    if (!this.#listed) return;
+    if (state === "reading" || state === "more") {
+      this.#stale = true;
+      return;
+    }
+    this.#reading?.abort();
+    const { signal } = (this.#reading = new AbortController());
+    const all: EntityHit[] = [];
+    this.#rereading = true;
+    try {
+      let page;
+      do {
+        page = await this.at.find(this.space, words, filter, page?.next, signal);
+        all.push(...page.entities);
+      } while (page.next !== "" && all.length < entities.length);
+      if (signal.aborted) return;
+      this.store.setState({ state: "read", error: undefined, entities: all, next: page.next, partial: page.partial });
+    } catch {
+      if (signal.aborted) return;
+    } finally {
+      if (!signal.aborted) this.#rereading = false;
+    }
+    await Promise.all([this.#choose(), this.proposals.refresh()]);
   }
 
   search(words: string): void {
@@ -92,6 +137,8 @@ export class Lake {
 
   async #find(after = ""): Promise<void> {
     this.#reading?.abort();
+    if (this.#rereading) this.#stale = true; // what it would have found is read after this
+    this.#rereading = false;
     const reading = new AbortController();
     this.#reading = reading;
     const { words, filter, entities } = this.#state;
@@ -103,6 +150,10 @@ export class Lake {
     } catch (cause) {
       // What was listed before is no answer to other words.
       if (!reading.signal.aborted) this.store.setState({ state: "failed", error: toApiError(cause), ...(after === "" && { entities: [], next: "", partial: false }) });
+    }
+    if (this.#stale && !reading.signal.aborted) {
+      this.#stale = false;
+      void this.reread();
     }
   }
 
@@ -126,6 +177,8 @@ export class Lake {
   }
 
   stop(): void {
+    this.#listed = false;
+    this.#stale = this.#rereading = false;
     this.#reading?.abort();
     this.#choosing?.abort();
     this.proposals.stop();
