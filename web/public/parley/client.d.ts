@@ -22,6 +22,115 @@ export interface Parley {
    * device of the same user; without one it is new. Rejects with a ParleyError.
    */
   open(name?: string): Promise<Conversation>;
+  /** The app's conversations of this user, for pages that list and keep them. */
+  readonly conversations: Conversations;
+}
+
+/**
+ * Conversations as `/v1/conversations` has them: each has a status, and its answer so far. They have the id that their
+ * client gave them, or their session's. `open(id)` follows one that was made with an id of your own in more detail.
+ * A request is made again while the server does not answer, for up to a minute. All reject with a ParleyError.
+ */
+export interface Conversations {
+  /** If a conversation has the id already, it is that one. */
+  create(fields?: NewConversation): Promise<KeptConversation>;
+  /** A page, the last changed first, without streaming_content. A limit of 50 when not given. */
+  list(options?: { cursor?: string; limit?: number }): Promise<ConversationPage>;
+  read(id: string): Promise<KeptConversation>;
+  /** Changes the fields that are given. */
+  update(id: string, fields: { title?: string; attached_entities?: readonly AttachedEntity[] }): Promise<KeptConversation>;
+  /** Deletes it with its session. */
+  delete(id: string): Promise<void>;
+  /**
+   * The conversation, then the changes behind the one with the number `after`, or without it those from now on. It
+   * reconnects behind the last one, so each change comes once and in order. It ends when you leave the loop or abort
+   * the signal, and throws a ParleyError if the server refuses.
+   */
+  follow(id: string, options?: { after?: number; signal?: AbortSignal }): AsyncIterable<ConversationFrame>;
+}
+
+export interface NewConversation {
+  /** Your own. */
+  id?: string;
+  title?: string;
+  /** The workspace's name. The app's default when not given. */
+  workspace_path?: string;
+  attached_entities?: readonly AttachedEntity[];
+  /** What was said before, elsewhere. */
+  history?: readonly { role: "user" | "assistant"; content: string }[];
+  model?: string;
+  max_budget_usd?: number;
+  max_turns?: number;
+}
+
+/** A file of the workspace that every prompt has. */
+export interface AttachedEntity {
+  path: string;
+  title?: string;
+  kind?: string;
+}
+
+export interface KeptConversation {
+  id: string;
+  session_id: string;
+  app: string;
+  title: string;
+  workspace_path: string;
+  attached_entities: AttachedEntity[];
+  status: ConversationStatus;
+  /** The answer so far while a turn runs. */
+  streaming_content: string;
+  usage: ConversationUsage;
+  /** In US dollars. */
+  cost: number;
+  /** Why the status is "error". */
+  error?: string;
+  /** How many questions wait for a person. */
+  waiting: number;
+  created_at: string;
+  updated_at: string;
+  /** The number of its session's last event. */
+  version: number;
+}
+
+/** "streaming": a turn runs, waits or is queued. "error": the last one failed, or was interrupted and does not go on by itself. */
+export type ConversationStatus = "idle" | "streaming" | "error";
+
+export interface ConversationUsage {
+  input_tokens: number;
+  output_tokens: number;
+}
+
+export interface ConversationPage {
+  conversations: KeptConversation[];
+  /** The cursor of the next page; left out on the last. */
+  next?: string;
+}
+
+/** One of the three is there. */
+export interface ConversationFrame {
+  /** The whole of it, at the beginning and after each reconnection. */
+  conversation?: KeptConversation;
+  change?: ConversationChange;
+  /** The answer so far; it replaces what was shown before. */
+  text?: ConversationText;
+}
+
+export interface ConversationChange {
+  seq: number;
+  turn_id: string;
+  status: ConversationStatus;
+  /** The answer, or what there is of it, when a turn has ended. */
+  content?: string;
+  /** Of the turn that has ended. */
+  usage?: ConversationUsage;
+  cost?: number;
+  error?: string;
+}
+
+export interface ConversationText {
+  turn_id: string;
+  streaming_content: string;
 }
 
 export interface Conversation {

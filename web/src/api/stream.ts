@@ -232,7 +232,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
 }
 
 /** Whether asking again would get the same answer. */
-function isFinal(error: ApiError): boolean {
+export function isFinal(error: ApiError): boolean {
   if (["not_found", "unauthenticated", "forbidden", "condensed", "invalid"].includes(error.code)) return true;
   return error.status >= 400 && error.status < 500 && error.status !== 408 && error.status !== 425 && error.status !== 429;
 }

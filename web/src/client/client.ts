@@ -9,6 +9,7 @@ import { newUUID } from "../chat/uuid.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { beginAt } from "../session/live.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
+import { conversationsOf } from "./conversations.ts";
 
 /** How long a message is sent again while the server does not answer, and how often. */
 const patience = 60_000;
@@ -49,6 +50,7 @@ export function connectIn(env: Env, { app, key }: Public.Options): Public.Parley
       const begin = beginAt(await patiently(env, () => client.window(id)));
       return conversation(env, client, id, begin);
     },
+    conversations: conversationsOf({ sleep: env.sleep, patiently: (request) => patiently(env, request) }, client, app),
   };
 }
 
