@@ -162,7 +162,7 @@ func openWrite(t *parley.Turn) *parley.Tool {
 
 // rewinding is the answer to a command that has to wait for a rewind.
 func rewinding() error {
-	return parley.Errorf(parley.CodeBusy, "the session is being rewound: files are being restored").WithHint("try again in a moment").WithRetry(time.Second)
+	return parley.Errorf(parley.CodeBusy, "the session is being rewound: %w", seam.ErrRewinding).WithHint("try again in a moment").WithRetry(time.Second)
 }
 
 // commitRewind commits a rewind, or its beginning if files are to be restored.

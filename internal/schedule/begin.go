@@ -148,7 +148,7 @@ func (s *Schedules) make(ctx context.Context, row seam.Row, r record) (parley.Tu
 	switch {
 	case err == nil:
 		return info, nil
-	case busy == parley.BusyReject && parley.CodeOf(err) == parley.CodeBusy && spec.Session == parley.ScheduleSame:
+	case busy == parley.BusyReject && parley.CodeOf(err) == parley.CodeBusy && spec.Session == parley.ScheduleSame && !errors.Is(err, seam.ErrRewinding):
 		return parley.TurnInfo{SessionID: session}, &skip{"a turn had not ended in its session"}
 	}
 	return parley.TurnInfo{SessionID: session}, err

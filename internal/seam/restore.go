@@ -2,10 +2,14 @@ package seam
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/parley-server/parley"
 )
+
+// ErrRewinding is the cause of an error that a command has to wait for a rewind, which takes moments, and not for a turn.
+var ErrRewinding = errors.New("files are being restored")
 
 // Restorer has what the files of workspaces contained before calls changed them.
 type Restorer interface {
