@@ -46,7 +46,7 @@ var mayImport = []struct {
 	{"internal/scope", []string{".", "internal/files", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},
 	{"internal/engine", []string{".", "internal/fair", "internal/files", "internal/nearest", "internal/picture", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
 	{"internal/engine/enginetest", []string{"**"}},
-	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
+	{"internal/wire", []string{".", "internal/aside", "internal/seam", "internal/eventlog", "internal/sse"}},
 	{"internal/sdkview", []string{".", "internal/eventlog", "internal/steps", "internal/wire"}},
 	{"internal/api", []string{".", "internal/aside", "internal/sdkview", "internal/auth", "internal/engine", "internal/login", "internal/nearest", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/files", "internal/lake", "internal/push", "internal/schedule", "internal/tidy", "internal/strict", "internal/userfiles"}},
 	{"internal/push", []string{".", "internal/dial", "internal/seam"}},

@@ -209,7 +209,7 @@ func (o Options) stream(w http.ResponseWriter, r *http.Request, a asked) {
 			silence = 15 * time.Second
 		}
 	}
-	err := wire.Serve(w, r, o.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), wire.SSE, form, wire.Options{
+	err := wire.Serve(w, r, o.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), wire.SSE, form, &wire.Options{
 		Keep: func(f eventlog.Frame) bool {
 			return f.Event != nil && f.Event.Turn == t.ID || f.Delta != nil && f.Delta.Turn == t.ID
 		},

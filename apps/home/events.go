@@ -126,7 +126,7 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Parley-Session", string(id))
 	return wire.Serve(w, r, wire.Gathered(ctx, o.PartialEvery, func(ctx context.Context) wire.Frames {
 		return o.Reader.Follow(ctx, p, id, after)
-	}), wire.SSE, form, wire.Options{Heartbeat: silence, Retry: -1})
+	}), wire.SSE, form, &wire.Options{Heartbeat: silence, Retry: -1})
 }
 
 // start finds where to begin, and tells the wire what the client has seen of its current turn. It

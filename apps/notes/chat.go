@@ -289,7 +289,7 @@ func (h *Handlers) Stream(w http.ResponseWriter, r *http.Request) {
 		silence = cmp.Or(h.o.Ping, 15*time.Second)
 	}
 	form, turn := NewWire(b.session.OutsideID), b.turn.ID
-	err = wire.Serve(w, r, h.o.Follow(r.Context(), b.p, b.session.ID, b.turn.FirstSeq-1), wire.NDJSON, form, wire.Options{
+	err = wire.Serve(w, r, h.o.Follow(r.Context(), b.p, b.session.ID, b.turn.FirstSeq-1), wire.NDJSON, form, &wire.Options{
 		Keep: func(f eventlog.Frame) bool {
 			return f.Event != nil && f.Event.Turn == turn || f.Delta != nil && f.Delta.Turn == turn
 		},

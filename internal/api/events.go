@@ -201,9 +201,9 @@ func (st *stream) encoder() wire.Encoder {
 }
 
 // by carries a stream as a response.
-func by(c wire.Carrier) func(http.ResponseWriter, *http.Request, *stream) error {
+func by(c *wire.Carrier) func(http.ResponseWriter, *http.Request, *stream) error {
 	return func(w http.ResponseWriter, r *http.Request, st *stream) error {
-		return wire.Serve(w, r, st.frames(r.Context()), c, st.encoder(), st.o)
+		return wire.Serve(w, r, st.frames(r.Context()), c, st.encoder(), &st.o)
 	}
 }
 

@@ -125,6 +125,8 @@ type Options struct {
 	Cookie  func() string
 	// Now is the clock for slowing down wrong keys; nil: time.Now.
 	Now func() time.Time
+	// Known is called with the context of a request whose caller has been identified; nil: nobody is told.
+	Known func(context.Context)
 	// Fail answers with an error in the server's one format.
 	Fail func(http.ResponseWriter, error)
 }
@@ -146,6 +148,9 @@ func Door(next http.Handler, o Options) http.Handler {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Known == nil {
+		o.Known = func(context.Context) {}
 	}
 	return &door{next: next, o: o}
 }
@@ -196,6 +201,9 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) (_ http.ResponseWri
 	if err != nil && !d.o.Open(r) {
 		refuse(w, d.o.Fail, err)
 		return w, nil, over
+	}
+	if err == nil {
+		d.o.Known(r.Context())
 	}
 	ctx := context.WithValue(r.Context(), identityKey{}, found{who, err})
 	if who.until != nil {

@@ -218,11 +218,21 @@ func Back(w http.ResponseWriter, r *http.Request) {
 }
 
 // ServeHTTP implements http.Handler. Unlike the mux it does not redirect, except to add a
-// missing slash at the end of a page's path.
+// missing slash at the end of a page's path. Its frame is small, since every stream has it on its
+// stack for as long as it is open.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !t.answered(w, r) {
+		t.mux.ServeHTTP(w, r)
+	}
+}
+
+// answered refuses and redirects what the mux would take otherwise, and reports whether it has.
+//
+//go:noinline
+func (t *Table) answered(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodConnect && r.URL.Path == "" {
 		api.MethodNotAllowed(w, r, "GET, HEAD, POST, PATCH, DELETE")
-		return
+		return true
 	}
 	if asked := r.URL.EscapedPath(); r.Method != http.MethodConnect && r.RequestURI != "*" {
 		pattern := t.At(r)
@@ -231,7 +241,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !Plain(asked) || slash && !looks {
 			api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200)).
 				WithHint("paths are taken as they are written, without //, . and ..; the routes are listed at /docs"))
-			return
+			return true
 		}
 		if slash {
 			to := "./" + path.Base(asked) + "/" // relative, since a proxy's prefix is not known here
@@ -240,10 +250,10 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			w.Header().Set("Location", to)
 			w.WriteHeader(http.StatusTemporaryRedirect)
-			return
+			return true
 		}
 	}
-	t.mux.ServeHTTP(w, r)
+	return false
 }
 
 // Plain reports whether an escaped path is unambiguous: no part is empty, "." or "..", or

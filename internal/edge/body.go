@@ -20,32 +20,44 @@ const (
 
 // bodies stands before every handler: it gives the request's body its deadlines,
 // and knows when it is there.
-func bodies(next http.Handler, o Options) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := r.Context().Value(connKey{}).(*conn)
-		if !ok { // a request without a connection, as from a recorder
-			next.ServeHTTP(w, r)
-			return
-		}
-		c.handled.Store(true)
-		if r.Body == nil || r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if len(r.TransferEncoding) > 0 {
-			// Where there was a Content-Length, too, which net/http drops, a proxy may
-			// see another end of this request than we do: what follows it on the
-			// connection is not to be trusted (RFC 9112, 6.1).
-			w.Header().Set("Connection", "close")
-		}
-		b := &body{ReadCloser: r.Body, c: c, o: o, left: o.Grace}
-		c.of.change(c, func() { c.body = true })
-		b.wait() // net/http drains what the handler did not read, when its answer begins
+type bodies struct {
+	next http.Handler
+	o    Options
+}
+
+// ServeHTTP has a small frame, since every stream has it on its stack for as long as it is open.
+func (h *bodies) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, b := h.begin(w, r)
+	if b != nil {
 		defer b.end()
-		own := *r // net/http looks at the body of the request that it made
-		own.Body = b
-		next.ServeHTTP(w, &own)
-	})
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// begin returns the request for the handlers, and its body; nil: it has none.
+//
+//go:noinline
+func (h *bodies) begin(w http.ResponseWriter, r *http.Request) (*http.Request, *body) {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok { // a request without a connection, as from a recorder
+		return r, nil
+	}
+	c.handled.Store(true)
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	if len(r.TransferEncoding) > 0 {
+		// Where there was a Content-Length, too, which net/http drops, a proxy may
+		// see another end of this request than we do: what follows it on the
+		// connection is not to be trusted (RFC 9112, 6.1).
+		w.Header().Set("Connection", "close")
+	}
+	b := &body{ReadCloser: r.Body, c: c, o: h.o, left: h.o.Grace}
+	c.of.change(c, func() { c.body = true })
+	b.wait()  // net/http drains what the handler did not read, when its answer begins
+	own := *r // net/http looks at the body of the request that it made
+	own.Body = b
+	return &own, b
 }
 
 // body is a request's body that has to keep coming. Time counts while it is

@@ -86,7 +86,7 @@ func New(h http.Handler, o Options) *Server {
 	o = o.complete()
 	s := &Server{conns: conns{o: o, open: map[*conn]struct{}{}, at: map[string]int{}}}
 	s.http = &http.Server{
-		Handler:           bodies(h, o),
+		Handler:           &bodies{h, o},
 		ReadHeaderTimeout: o.Grace,
 		IdleTimeout:       o.Idle,
 		// net/http reads 4 KiB beyond what it is told.

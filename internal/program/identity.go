@@ -164,7 +164,7 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 	if o.Verifiers != nil && h.access.SignIns != nil { // the network
 		o.SignIns, o.Cookie = h.access.SignIns, h.cookie
 	}
-	o.Scope = scopeOf
+	o.Scope, o.Known = scopeOf, edge.Known
 	if o.Own == nil {
 		o.Own = func(*http.Request) (string, bool) { return "", false }
 	}
@@ -185,7 +185,7 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		}
 		h.table.ServeHTTP(w, r)
 	})
-	return api.Guard(auth.Door(tellEdge(answer.Bounded(doors, askedBy)), o), guard)
+	return api.Guard(auth.Door(answer.Bounded(doors, askedBy), o), guard)
 }
 
 // cookie is the name of the cookie of sign-ins.
@@ -250,16 +250,6 @@ func scopeOf(r *http.Request) auth.Scope {
 func askedBy(ctx context.Context) parley.Principal {
 	p, _ := auth.Principal(ctx)
 	return p
-}
-
-// tellEdge tells the edge that the caller has been identified.
-func tellEdge(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := auth.Of(r.Context()); err == nil {
-			edge.Known(r.Context())
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // owner is the door of a socket or pipe that only the data folder's owner can open.

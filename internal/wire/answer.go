@@ -24,11 +24,26 @@ func Bounded(next http.Handler, user func(ctx context.Context) parley.Principal)
 }
 
 func bounded(next http.Handler, user func(ctx context.Context) parley.Principal, b *budget) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := newAnswer(r.Context(), w, user(r.Context()), b)
-		defer a.end()
-		next.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), answerKey{}, a)))
-	})
+	return &bound{next, user, b}
+}
+
+type bound struct {
+	next http.Handler
+	user func(ctx context.Context) parley.Principal
+	b    *budget
+}
+
+// ServeHTTP has a small frame, since every stream has it on its stack for as long as it is open.
+func (h *bound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a, r := h.begin(w, r)
+	defer a.end()
+	h.next.ServeHTTP(a, r)
+}
+
+//go:noinline
+func (h *bound) begin(w http.ResponseWriter, r *http.Request) (*answer, *http.Request) {
+	a := newAnswer(r.Context(), w, h.user(r.Context()), h.b)
+	return a, r.WithContext(context.WithValue(r.Context(), answerKey{}, a))
 }
 
 type answerKey struct{}

@@ -44,9 +44,9 @@ type Carrier struct {
 
 var (
 	// SSE are Server-Sent Events.
-	SSE = Carrier{contentType: sse.ContentType, form: appendSSE, head: retryHint, ping: ": ping\n\n", beat: heartbeat}
+	SSE = &Carrier{contentType: sse.ContentType, form: appendSSE, head: retryHint, ping: ": ping\n\n", beat: heartbeat}
 	// NDJSON is one JSON object a line.
-	NDJSON = Carrier{contentType: "application/x-ndjson", form: appendLine, ping: `{"type":"ping"}` + "\n"}
+	NDJSON = &Carrier{contentType: "application/x-ndjson", form: appendLine, ping: `{"type":"ping"}` + "\n"}
 )
 
 // heartbeat is half of the 30 s after which the strictest proxies and phones drop a silent

@@ -143,7 +143,7 @@ func TestNo_heartbeat_where_none_is_asked_for(t *testing.T) {
 				for f := range frames {
 					yield(f, nil)
 				}
-			}, wire.SSE, plain{}, wire.Options{Heartbeat: -1, Retry: -1})
+			}, wire.SSE, plain{}, &wire.Options{Heartbeat: -1, Retry: -1})
 			if err != nil {
 				t.Error(err)
 			}

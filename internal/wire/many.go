@@ -60,5 +60,5 @@ func ParsePlaces(field, list string) ([]eventlog.Place, error) {
 // ServeMany carries a FollowMany of places in the native form, as Server-Sent Events. When one of
 // the sessions fails the stream goes on without it.
 func ServeMany(w http.ResponseWriter, r *http.Request, frames Frames, places []eventlog.Place, o Options) error {
-	return Serve(w, r, frames, SSE, Many(places), o)
+	return Serve(w, r, frames, SSE, Many(places), &o)
 }

@@ -98,7 +98,7 @@ func ServeSocket(w http.ResponseWriter, r *http.Request, follow func(ctx context
 	c.conn, c.io, c.meter = conn, context.WithoutCancel(ctx), m.conn
 	a.socket = &socket{conn: conn, ctx: c.io}
 	failed := &failure{Encoder: e}
-	c.stream = newStreamOf(a, a, socketCarrier, failed, o)
+	c.stream = newStreamOf(a, a, socketCarrier, failed, &o)
 	c.head, c.beat, c.wrote = true, 0, time.Now() // the head is that of the handshake
 	defer c.stream.end()
 
@@ -147,7 +147,7 @@ type connection struct {
 }
 
 // socketCarrier is the form of messages on a socket, which splits them at the line breaks.
-var socketCarrier = Carrier{form: appendLine}
+var socketCarrier = &Carrier{form: appendLine}
 
 // closed ends a connection.
 type closed struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
@@ -18,7 +19,7 @@ const headAfter = 50 * time.Millisecond
 // stream writes to one client. Frames come from the handler's goroutine, heartbeats from
 // a timer's.
 type stream struct {
-	c    Carrier
+	c    *Carrier
 	enc  Encoder
 	send func(Message) // appends to buf
 	o    Options
@@ -37,7 +38,7 @@ type stream struct {
 	err      error // the client is gone, or the handler has returned
 }
 
-func newStream(ctx context.Context, w http.ResponseWriter, c Carrier, e Encoder, o Options) *stream {
+func newStream(ctx context.Context, w http.ResponseWriter, c *Carrier, e Encoder, o *Options) *stream {
 	a := answerOf(ctx)
 	if a == nil {
 		a = newAnswer(ctx, w, parley.Local, cmp.Or(o.held, held))
@@ -56,8 +57,8 @@ func newStream(ctx context.Context, w http.ResponseWriter, c Carrier, e Encoder,
 }
 
 // newStreamOf makes a stream that writes to w, which a counts.
-func newStreamOf(a *answer, w http.ResponseWriter, c Carrier, e Encoder, o Options) *stream {
-	s := &stream{c: c, enc: e, o: o, w: w, a: a, beat: orElse(o.Heartbeat, c.beat)}
+func newStreamOf(a *answer, w http.ResponseWriter, c *Carrier, e Encoder, o *Options) *stream {
+	s := &stream{c: c, enc: e, o: *o, w: w, a: a, beat: orElse(o.Heartbeat, c.beat)}
 	s.send = func(m Message) { s.buf = s.c.form(s.buf, m) }
 	s.a.release() // frees what was reserved to find out what is requested
 	s.rc = http.NewResponseController(s.w)
@@ -187,7 +188,11 @@ func (s *stream) flush() error {
 		return s.err
 	}
 	first := !s.head
-	s.write(s.buf)
+	if first {
+		aside.Do(func() { s.write(s.buf) }) // net/http needs much stack for a head
+	} else {
+		s.write(s.buf)
+	}
 	if cap(s.buf) > 2*gather || len(s.buf) < gather && cap(s.buf) > kept {
 		s.buf = nil // a large frame, or the end of a replay; what follows is small
 	}

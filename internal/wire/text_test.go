@@ -151,14 +151,14 @@ func TestGathered_ends_with_its_context(t *testing.T) {
 func TestCarriers_carry_any_wire(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		carrier wire.Carrier
+		carrier *wire.Carrier
 		want    string
 	}{
 		"sse":    {wire.SSE, "id: 7\nevent: done\ndata: {}\n\nevent: token\ndata: {\"text\":\"a\"}\n\nid: 8\ndata: {\"type\":\"own\"}\n\n"},
 		"ndjson": {wire.NDJSON, `{"type":"done"}` + "\n" + `{"type":"token","text":"a"}` + "\n" + `{"type":"own"}` + "\n"},
 	} {
 		w := &sink{head: http.Header{}}
-		err := wire.Serve(w, httptest.NewRequest("GET", "/", nil), func(yield func(eventlog.Frame, error) bool) { yield(eventlog.Frame{}, nil) }, c.carrier, three{}, wire.Options{Retry: -1, Heartbeat: -1})
+		err := wire.Serve(w, httptest.NewRequest("GET", "/", nil), func(yield func(eventlog.Frame, error) bool) { yield(eventlog.Frame{}, nil) }, c.carrier, three{}, &wire.Options{Retry: -1, Heartbeat: -1})
 		if got := w.got.String(); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v; want %q", name, got, err, c.want)
 		}

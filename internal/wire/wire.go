@@ -71,7 +71,7 @@ func orElse(d, def time.Duration) time.Duration {
 // Serve carries what e makes of frames. The door sets its own headers before. A wire of an app has
 // what its specification names and nothing else: it sets Retry to -1, and Heartbeat unless the
 // client asked for one.
-func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c Carrier, e Encoder, o Options) error {
+func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c *Carrier, e Encoder, o *Options) error {
 	s := newStream(r.Context(), w, c, e, o)
 	defer s.end()
 	return s.carry(r.Context(), frames)
@@ -80,8 +80,8 @@ func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c Carrier, e E
 // ServeMessages carries messages that do not come from a log, such as the states of a house.
 // The messages of a list are written together, without waiting for the next list. It ends after
 // the last list, or when the client is gone. Keep and Until do not apply.
-func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Message], c Carrier, o Options) {
-	s := newStream(r.Context(), w, c, nil, o)
+func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Message], c *Carrier, o Options) {
+	s := newStream(r.Context(), w, c, nil, &o)
 	defer s.end()
 	for list := range lists {
 		for _, m := range list {
@@ -95,12 +95,12 @@ func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Mess
 
 // ServeSSE carries one session in the native form, as Server-Sent Events.
 func ServeSSE(w http.ResponseWriter, r *http.Request, frames Frames, o Options) error {
-	return Serve(w, r, frames, SSE, Native(), o)
+	return Serve(w, r, frames, SSE, Native(), &o)
 }
 
 // ServeNDJSON carries one session in the native form, as lines of JSON.
 func ServeNDJSON(w http.ResponseWriter, r *http.Request, frames Frames, o Options) error {
-	return Serve(w, r, frames, NDJSON, Native(), o)
+	return Serve(w, r, frames, NDJSON, Native(), &o)
 }
 
 // Cursor returns where a client wants to continue: Last-Event-ID, else ?after=, else 0.

@@ -230,7 +230,7 @@ func TestEndOf_an_interruption(t *testing.T) {
 func TestServeMessages(t *testing.T) {
 	t.Parallel()
 	lists := [][]wire.Message{{{Data: []byte(`{"a":1}`)}, {Event: "b", Data: []byte(`{"c":2}`)}}, {{Data: []byte(`{"d":3}`)}}}
-	for want, c := range map[string]wire.Carrier{
+	for want, c := range map[string]*wire.Carrier{
 		"data: {\"a\":1}\n\nevent: b\ndata: {\"c\":2}\n\n|data: {\"d\":3}\n\n|": wire.SSE,
 		"{\"a\":1}\n{\"type\":\"b\",\"c\":2}\n|{\"d\":3}\n|":                    wire.NDJSON,
 	} {
