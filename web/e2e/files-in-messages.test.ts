@@ -115,4 +115,34 @@ describe.runIf(!process.env["PARLEY_URL"])("files in messages", () => {
     expect(b.complaints).toEqual([]);
     await b.close();
   });
+
+  test("an upload shows how far it is, and can be cancelled", async () => {
+    const b = await startBrowser(phone, { touch: true });
+    const { page } = b;
+    await page.addInitScript(() => localStorage.setItem("parley.theme", "system"));
+    await page.goto(`${server.url}/apps/library/`);
+    await parts(page).input.waitFor();
+    const network = await page.context().newCDPSession(page);
+    const slow = (bytes: number) => network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: bytes });
+    await network.send("Network.enable");
+    await slow(200_000);
+    const chip = page.locator("footer").getByRole("list", { name: "Files" }).getByRole("listitem");
+    const bar = chip.getByRole("progressbar");
+    const percent = async () => Number((await bar.getAttribute("aria-valuenow")) ?? 0);
+    const give = () => page.locator("input[type=file]").setInputFiles({ name: "a long name of a large diary of many years.txt", mimeType: "text/plain", buffer: Buffer.alloc(4_000_000, "words ") });
+    await give();
+    await expect.poll(percent).toBeGreaterThan(0);
+    await look(b, "files-under-way");
+    const before = await percent();
+    expect(before).toBeLessThan(100);
+    await expect.poll(percent).toBeGreaterThan(before);
+    await page.getByRole("button", { name: /^Cancel the upload of a long name/ }).click();
+    await expect.poll(() => chip.count()).toBe(0);
+    await slow(-1);
+    await give();
+    await chip.getByText("4.0 MB", { exact: true }).waitFor();
+    expect(await bar.count()).toBe(0);
+    expect(b.complaints).toEqual([]);
+    await b.close();
+  });
 });

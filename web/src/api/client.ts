@@ -310,7 +310,7 @@ export interface SendOptions {
   signal?: AbortSignal;
 }
 
-export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
+export type Fetch = (input: string, init?: RequestInit & { onSent?: (bytes: number) => void }) => Promise<Response>;
 
 export interface SessionPage {
   sessions: SessionInfo[];
@@ -377,7 +377,8 @@ export interface Client {
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
   send(session: string, message: string, key: string, more?: SendOptions): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   /** Gives a file to a session, for its messages. The same file is given once. */
-  attach(session: string, file: File, signal?: AbortSignal): Promise<Attachment>;
+  /** Gives a file to a session. onSent is told how much of it has been sent. */
+  attach(session: string, file: File, signal?: AbortSignal, onSent?: (bytes: number) => void): Promise<Attachment>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
@@ -419,6 +420,8 @@ export interface RequestOptions {
   body?: unknown;
   /** The body as it is. */
   raw?: Blob;
+  /** Is told how much of raw has been sent. */
+  onSent?: ((bytes: number) => void) | undefined;
   key?: string;
   signal?: AbortSignal | undefined;
 }
@@ -452,6 +455,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
         body: options.raw ?? (options.body === undefined ? null : JSON.stringify(options.body)),
         signal: options.signal ?? null,
         credentials: "same-origin",
+        ...(options.onSent && { onSent: options.onSent }),
       });
     } catch (cause) {
       if (options.signal?.aborted) throw cause;
@@ -566,8 +570,8 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
         key,
         signal,
       })) as TurnInfo,
-    attach: async (session, file, signal) =>
-      (await call("POST", `v1/sessions/${id(session)}/attachments?name=${id(file.name)}`, { raw: file, signal })) as Attachment,
+    attach: async (session, file, signal, onSent) =>
+      (await call("POST", `v1/sessions/${id(session)}/attachments?name=${id(file.name)}`, { raw: file, signal, onSent })) as Attachment,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
     fork: async (session, at, key) => (await call("POST", `v1/sessions/${id(session)}/fork`, { body: at === undefined ? {} : { at }, key })) as SessionInfo,

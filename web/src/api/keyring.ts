@@ -8,6 +8,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import type { Fetch } from "./client.ts";
+import { send } from "./upload.ts";
 
 export interface Keyring {
   readonly store: StoreApi<{
@@ -29,7 +30,7 @@ type Storage_ = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
 const name = "parley.key";
 
-export function createKeyring(inner: Fetch = (input, init) => fetch(input, init), storage: () => Storage_ = () => sessionStorage): Keyring {
+export function createKeyring(inner: Fetch = send, storage: () => Storage_ = () => sessionStorage): Keyring {
   let key = "";
   try {
     key = storage().getItem(name) ?? "";

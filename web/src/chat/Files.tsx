@@ -83,6 +83,9 @@ export function ToSend({ uploads, onRemove, onRetry }: Props) {
 
 const small = "inline-flex size-8 shrink-0 items-center justify-center rounded-lg text-text-muted -outline-offset-2 hover:bg-hover hover:text-text-primary [@media(pointer:coarse)]:size-11";
 
+const underWay = ({ size, percent }: Upload): string =>
+  percent === undefined ? `Uploading ${sizeText(size)}…` : percent < 100 ? `${percent} % of ${sizeText(size)}` : `${sizeText(size)}, being read…`;
+
 function Chip({ upload: u, onRemove, onRetry }: { upload: Upload; onRemove(): void; onRetry(): void }) {
   const name = oneLine(u.name, 60) || "file";
   const unread = u.attachment?.unread;
@@ -102,11 +105,14 @@ function Chip({ upload: u, onRemove, onRetry }: { upload: Upload; onRemove(): vo
       <span className="max-w-60 min-w-0">
         <bdi className="block truncate">{name}</bdi>
         <span className={`block text-xs leading-4 ${failed ? "text-danger" : "text-text-muted"}`}>
-          {failed ? u.error : u.state === "uploading" ? `Uploading ${sizeText(u.size)}…` : unread ? `Not readable: ${unread}` : sizeText(u.size)}
+          {failed ? u.error : u.state === "uploading" ? underWay(u) : unread ? `Not readable: ${unread}` : sizeText(u.size)}
         </span>
         {u.state === "uploading" && (
-          <span aria-hidden className="mt-1 block h-0.5 overflow-hidden rounded bg-border">
-            <span className="block h-full w-1/3 animate-pulse rounded bg-accent motion-reduce:animate-none motion-reduce:w-full" />
+          <span role="progressbar" aria-label={`Upload of ${name}`} {...(u.percent !== undefined && { "aria-valuenow": u.percent })} className="mt-1 block h-0.5 overflow-hidden rounded bg-border">
+            <span
+              className={`block h-full rounded bg-accent ${u.percent === undefined || u.percent === 100 ? "animate-pulse motion-reduce:animate-none" : ""}`}
+              style={{ width: `${u.percent ?? 33}%` }}
+            />
           </span>
         )}
       </span>
@@ -116,7 +122,7 @@ function Chip({ upload: u, onRemove, onRetry }: { upload: Upload; onRemove(): vo
             <Retry size={14} />
           </button>
         )}
-        <button type="button" aria-label={`Remove ${name}`} title="Remove" onClick={onRemove} className={small}>
+        <button type="button" aria-label={`${u.state === "uploading" ? "Cancel the upload of" : "Remove"} ${name}`} title={u.state === "uploading" ? "Cancel" : "Remove"} onClick={onRemove} className={small}>
           <Close size={14} />
         </button>
       </span>

@@ -464,15 +464,15 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 
   /** Gives a file to the open session, which is made if it is new. Throws an ApiError. */
-  async attach(file: File, signal: AbortSignal): Promise<Attachment> {
+  async attach(file: File, signal: AbortSignal, onSent?: (bytes: number) => void): Promise<Attachment> {
     const { id } = this.state.opened;
     try {
-      return await this.client.attach(await this.#server(id), file, signal);
+      return await this.client.attach(await this.#server(id), file, signal, onSent);
     } catch (cause) {
       const error = toApiError(cause);
       if (error.code !== "not_found") throw error;
       this.#forget(id); // deleted elsewhere: it is made again
-      return this.client.attach(await this.#server(id), file, signal);
+      return this.client.attach(await this.#server(id), file, signal, onSent);
     }
   }
 

@@ -8,9 +8,10 @@ const file = (name: string, size = 3): File => ({ name, size }) as File;
 const given = (name: string, more: Partial<Attachment> = {}): Attachment => ({ id: `id-${name}`, name, media_type: "text/plain", size: 3, ...more });
 
 function rig() {
-  const waiting = new Map<string, { give(a: Attachment): void; fail(e: unknown): void; signal: AbortSignal }>();
-  const list = new UploadList((f, signal) => new Promise((give, fail) => waiting.set(f.name, { give, fail, signal })), () => undefined);
-  return { list, waiting, end: async () => new Promise((r) => setTimeout(r, 0)) };
+  const waiting = new Map<string, { give(a: Attachment): void; fail(e: unknown): void; signal: AbortSignal; sent(bytes: number): void }>();
+  let drawn = 0;
+  const list = new UploadList((f, signal, sent) => new Promise((give, fail) => waiting.set(f.name, { give, fail, signal, sent })), () => drawn++);
+  return { list, waiting, drawn: () => drawn, end: async () => new Promise((r) => setTimeout(r, 0)) };
 }
 
 test("files are uploaded, tried again, removed and taken", async () => {
@@ -37,6 +38,26 @@ test("files are uploaded, tried again, removed and taken", async () => {
   list.put(taken);
   list.put(taken);
   expect(list.take()).toEqual(taken);
+});
+
+test("an upload says how far it is, once for each percent, and begins anew when it is tried again", async () => {
+  const { list, waiting, drawn, end } = rig();
+  list.add([file("a", 1000)]);
+  const percent = () => list.now.list[0]?.percent;
+  expect(percent()).toBe(undefined);
+  const before = drawn();
+  for (const bytes of [455, 456, 459, 1200]) waiting.get("a")?.sent(bytes); // the last one with what surrounds the file
+  expect([percent(), drawn() - before]).toEqual([100, 2]);
+  expect(list.now.says).toBe("Uploading a");
+  const late = waiting.get("a");
+  late?.fail(new ApiError({ code: "unreachable", message: "x" }));
+  await end();
+  late?.sent(500);
+  list.retry(list.now.list[0]!.key);
+  expect([list.now.list[0]?.state, percent()]).toEqual(["uploading", undefined]);
+  list.remove(list.now.list[0]!.key);
+  waiting.get("a")?.sent(500);
+  expect(list.now.list).toEqual([]);
 });
 
 test("the same file is attached once", async () => {

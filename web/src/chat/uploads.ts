@@ -13,6 +13,8 @@ export interface Upload {
   name: string;
   size: number;
   state: "uploading" | "there" | "failed";
+  /** How much of it has been sent, in whole percent; undefined until that is known. At 100 the server reads it. */
+  percent?: number;
   /** Once it is there. */
   attachment?: Attachment;
   /** Why it failed. */
@@ -36,10 +38,10 @@ export class UploadList {
   #uploads: Uploads = noUploads;
   #next = 1;
   readonly #stops = new Map<number, AbortController>();
-  readonly #give: (file: File, signal: AbortSignal) => Promise<Attachment>;
+  readonly #give: (file: File, signal: AbortSignal, sent: (bytes: number) => void) => Promise<Attachment>;
   readonly #changed: () => void;
 
-  constructor(give: (file: File, signal: AbortSignal) => Promise<Attachment>, changed: () => void) {
+  constructor(give: (file: File, signal: AbortSignal, sent: (bytes: number) => void) => Promise<Attachment>, changed: () => void) {
     this.#give = give;
     this.#changed = changed;
   }
@@ -75,7 +77,7 @@ export class UploadList {
     const stop = new AbortController();
     this.#stops.set(key, stop);
     try {
-      const attachment = await this.#give(file, stop.signal);
+      const attachment = await this.#give(file, stop.signal, (bytes) => this.#sent(key, bytes));
       if (stop.signal.aborted) return;
       const twice = this.#uploads.list.some((u) => u.key !== key && u.attachment?.id === attachment.id);
       if (twice) return this.#drop(key, `${attachment.name} is attached already`);
@@ -89,6 +91,13 @@ export class UploadList {
     }
   }
 
+  /** Notes how much has been sent. Screen readers have it in the chip, and are not told of each percent. */
+  #sent(key: number, bytes: number): void {
+    const upload = this.#uploads.list.find((u) => u.key === key);
+    const percent = Math.min(100, Math.floor((100 * bytes) / (upload?.size || 1)));
+    if (upload?.state === "uploading" && upload.percent !== percent) this.#change(key, { percent }, this.#uploads.says);
+  }
+
   #change(key: number, part: Partial<Upload>, says: string): void {
     this.#set(this.#uploads.list.map((u) => (u.key === key ? { ...u, ...part } : u)), says);
   }
@@ -100,7 +109,7 @@ export class UploadList {
   retry(key: number): void {
     const upload = this.#uploads.list.find((u) => u.key === key);
     if (!upload?.file || upload.state !== "failed") return;
-    const { error: _, ...rest } = upload;
+    const { error: _, percent: __, ...rest } = upload;
     this.#set(this.#uploads.list.map((u) => (u.key === key ? { ...rest, state: "uploading" } : u)), `Uploading ${upload.name}`);
     void this.#send(key, upload.file);
   }

@@ -18,7 +18,7 @@ export function useUploads(session: string) {
   const [over, setOver] = useState(false);
   let list = lists.get(session);
   if (!list) {
-    list = new UploadList((file, signal) => chat.attach(file, signal), () => listeners.get(session)?.());
+    list = new UploadList((file, signal, sent) => chat.attach(file, signal, sent), () => listeners.get(session)?.());
     lists.set(session, list);
   }
   const uploads = list;
