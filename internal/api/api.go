@@ -275,7 +275,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 	op.Middlewares = append(op.Middlewares, func(hc huma.Context, next func(huma.Context)) {
 		// A body that declares itself too large is not waited for.
 		if r, w := humago.Unwrap(hc); r.ContentLength > op.MaxBodyBytes {
-			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil, nil))
+			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil, &op))
 			return
 		}
 		next(hc)

@@ -287,6 +287,14 @@ func TestEntityFeed(t *testing.T) {
 			break
 		}
 	}
+	var unknown lake.Feed
+	s.call(200, &unknown, "GET", of("/changes", "cursor", strings.Repeat("0", 40), "limit", "1"), "")
+	if !unknown.Reset || len(unknown.Changes) != 1 || unknown.Changes[0].Commit != whole[0] {
+		t.Errorf("behind a commit that is not there: %+v", unknown)
+	}
+	if got := s.refusal(400, "GET", of("/changes", "cursor", "nonsense"), ""); got.Field != "cursor" {
+		t.Errorf("behind what is no commit: %+v", got)
+	}
 	if len(whole) < 250 {
 		t.Errorf("the feed has %d changes", len(whole))
 	}

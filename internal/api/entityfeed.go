@@ -37,7 +37,7 @@ func (s *Server) feedRoutes(tags []string) {
 	route(s, huma.Operation{
 		OperationID: "list-entity-changes", Method: http.MethodGet, Path: changesPath, Tags: tags, Summary: "Read the changes of a lake",
 		Description: "The commits behind a cursor, the oldest first, whoever made them. cursor in the answer is for the next request, also when there were none. " +
-			"reset says that the history was replaced, so that the changes begin with the first.",
+			"reset says that the history does not contain the cursor, because it was replaced or because the cursor was never given out, so that the changes begin with the first.",
 	}, func(ctx context.Context, p parley.Principal, in *feedInput) (*body[lake.Feed], error) {
 		return ok(inTurn(ctx, s, p, func() (f lake.Feed, err error) {
 			l, err := s.lakeOf(ctx, p, in.LakeParam)
@@ -54,7 +54,7 @@ func (s *Server) feedRoutes(tags []string) {
 	frame := s.schema(parley.LakeChange{})
 	route(s, huma.Operation{
 		OperationID: "follow-entity-changes", Method: http.MethodGet, Path: feedPath, Tags: tags, Summary: "Follow the changes of a lake",
-		Description: "The changes behind the cursor, then whatever comes, as server-sent events named change whose id is the cursor. A reset event says that the history was replaced.",
+		Description: "The changes behind the cursor, then whatever comes, as server-sent events named change whose id is the cursor. A reset event says that the history does not contain the cursor; the changes begin with the first then.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Changes", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: frame}}},
 		},

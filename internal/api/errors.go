@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -233,6 +234,19 @@ var hookErrors = sync.OnceFunc(func() {
 	}
 })
 
+// sizeText is a limit for people.
+func sizeText(bytes int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if bytes >= u.size && bytes%u.size == 0 {
+			return fmt.Sprintf("%d %s", bytes/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
 // refusal rewords the refusals that huma makes before a handler runs. op is the operation, or nil
 // where the names of its fields do not matter.
 func refusal(status int, msg string, errs []error, op *huma.Operation) *statusError {
@@ -255,6 +269,12 @@ func refusal(status int, msg string, errs []error, op *huma.Operation) *statusEr
 	case http.StatusRequestEntityTooLarge:
 		code, msg = parley.CodeTooLarge, "the body is too large for this request"
 		hint = "send less at once"
+		switch {
+		case op != nil && op.Path == attachPath:
+			msg, hint = "the file is larger than "+sizeText(parley.MaxAttachment), "attach a part of it, or a smaller file"
+		case op != nil && op.MaxBodyBytes > 0:
+			msg += ": at most " + sizeText(op.MaxBodyBytes) + " are allowed"
+		}
 	case http.StatusRequestTimeout:
 		code, msg, hint = parley.CodeTimeout, "the body did not arrive in time", "send it again, without a pause"
 	case http.StatusUnsupportedMediaType:

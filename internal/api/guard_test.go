@@ -227,19 +227,22 @@ func TestGuard(t *testing.T) {
 }
 
 // TestLengthsThatAreTooLarge: a request whose Content-Length is too large is refused without
-// waiting for its body.
+// waiting for its body, and is told the limit.
 func TestLengthsThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
 	id := string(w.session(`{"app":"test"}`).ID)
-	for _, path := range []string{"/v1/sessions", "/v1/sessions/import", "/v1/sessions/" + id + "/turns", "/v1/sessions/" + id + "/fork"} {
+	for path, says := range map[string]string{
+		"/v1/sessions": "at most 1 MiB", "/v1/sessions/import": "", "/v1/sessions/" + id + "/turns": "at most 1 MiB", "/v1/sessions/" + id + "/fork": "at most 1 MiB",
+		"/v1/sessions/" + id + "/attachments?name=a.txt": "the file is larger than 20 MiB",
+	} {
 		r := httptest.NewRequest(http.MethodPost, path, iotest.ErrReader(errors.New("its bytes were waited for")))
 		r.ContentLength = 99_999_999_999_999
 		r.Header.Set("Content-Type", "application/json")
 		got := httptest.NewRecorder()
 		w.api.ServeHTTP(got, r)
-		if e := problem(t, got.Result()); got.Code != http.StatusRequestEntityTooLarge || e.Code != parley.CodeTooLarge || e.Hint == "" {
-			t.Errorf("POST %s: got %d %+v", path, got.Code, e)
+		if e := problem(t, got.Result()); got.Code != http.StatusRequestEntityTooLarge || e.Code != parley.CodeTooLarge || e.Hint == "" || !strings.Contains(e.Message, says) {
+			t.Errorf("POST %s: got %d %+v, want %q", path, got.Code, e, says)
 		}
 	}
 }
