@@ -75,13 +75,19 @@ func (u *turn) change(q string) (say string, mine, ok bool) {
 	return "", false, true
 }
 
+// declined reports whether a failed call was not made because somebody, or a rule, said no.
+func declined(text string) bool {
+	low := strings.ToLower(text)
+	return strings.Contains(low, "declin") || strings.Contains(low, "denied") || strings.Contains(low, "not allow") || strings.Contains(low, "refus")
+}
+
 // made says what became of a proposed change.
 func made(r Result, what string) string {
 	if !r.Failed {
 		return what + " " + firstLine(r.Output)
 	}
 	text := firstLine(r.Output)
-	if low := strings.ToLower(text); strings.Contains(low, "declin") || strings.Contains(low, "denied") || strings.Contains(low, "not allow") || strings.Contains(low, "refus") {
+	if declined(text) {
 		return "You said no, so nothing was changed. (" + text + ")"
 	}
 	return "Nothing was changed: " + text

@@ -189,7 +189,7 @@ func (u *turn) answer(q string) (string, bool) {
 	case help.MatchString(q):
 		return "I am a script in the place of a language model, and work with this lake. " + offer, true
 	}
-	for _, f := range []func(string) (say string, mine, ok bool){u.change, u.wrong, u.linksTo, u.historyOf, u.changed, u.oncall, u.contracts, u.todos, u.listing, u.show, u.property} {
+	for _, f := range []func(string) (say string, mine, ok bool){u.command, u.change, u.wrong, u.linksTo, u.historyOf, u.changed, u.oncall, u.contracts, u.todos, u.listing, u.show, u.property} {
 		if say, mine, ok := f(q); mine {
 			return say, ok
 		}
