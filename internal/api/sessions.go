@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/wire"
@@ -200,11 +201,14 @@ func (s *Server) sessionRoutes() {
 			return nil, invalid("app", "the session needs an app").WithHint("GET /v1/apps lists them")
 		}
 		c.Key, c.Client = string(in.Key), clientName
-		info, created, err := e.Create(ctx, p, c)
+		out := &createOutput{Status: http.StatusOK}
+		var created bool
+		var err error
+		// A client follows its new session next, mostly on the same connection, whose stack stays small so.
+		aside.Do(func() { out.Body, created, err = e.Create(ctx, p, c) })
 		if err != nil {
 			return nil, err
 		}
-		out := &createOutput{Status: http.StatusOK, Body: info}
 		if created {
 			out.Status = http.StatusCreated
 		}

@@ -114,8 +114,15 @@ func (v *view) frames(ctx context.Context) wire.Frames {
 			yield(eventlog.Frame{}, err)
 			return
 		}
-		v.s.o.Reader.Follow(ctx, v.p, v.id, v.after)(yield)
+		v.follow(ctx)(yield)
 	}
+}
+
+// follow is not inlined, so that the frame under an idle stream is small.
+//
+//go:noinline
+func (v *view) follow(ctx context.Context) wire.Frames {
+	return v.s.o.Reader.Follow(ctx, v.p, v.id, v.after)
 }
 
 // maxPriming is how many streams of one user may wait to be told what came before their cursors.

@@ -139,7 +139,8 @@ func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parle
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{Session: s.id, Create: true, Owner: e.o.Node, Index: ix}, events); err != nil {
 		return nil, toldMade(err, s.id, key.Key != "" || made.OutsideID != "")
 	}
-	s.state, s.view, s.epoch, s.loaded = s.view, s.view.Clone(), 1, true
+	s.state = s.view
+	s.view, s.epoch, s.loaded = *s.next(), 1, true
 	e.mu.Lock()
 	if e.sessions[s.id] == nil {
 		s.used = e.o.Now()
