@@ -91,9 +91,8 @@ func (f *finder) same(p, o *page) bool {
 		small, large = o, p
 	}
 	in := share(small.own, large.own)
-	numbers := share(small.numbers, large.numbers)
-	if len(small.numbers) > 0 && numbers < 0.5 {
-		return false
+	if n := share(small.numbers, large.numbers); len(small.numbers) > 0 && (n < 0.5 || n < 1 && share(large.numbers, small.numbers) < 1) {
+		return false // each has numbers of its own, as two things of a series have
 	}
 	return in >= doubled && (len(small.own) >= 10 || named(p, o)) || in >= alike && named(p, o)
 }

@@ -527,3 +527,25 @@ func TestScanAfterCommit(t *testing.T) {
 		t.Errorf("after a commit: %+v, %v", s, err)
 	}
 }
+
+// TestSeries: things of a series, described alike with numbers of their own, are no duplicates.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	w.git("init", "-q")
+	w.write("README.md", "# Museum\n\n[[sword-a]] [[sword-b]]\n")
+	text := "---\ntitle: Sword %s\nkind: object\nowner: Rosa\ncreated: 2026-03-01\n---\nSword %s, %d cm, inventory number %d. Hilt of horn, blade of steel, taken from the river in 1840, shown in gallery 6.\n"
+	w.write("lake/sword-a.md", fmt.Sprintf(text, "A", "of the left guard", 91, 5001))
+	w.write("lake/sword-b.md", fmt.Sprintf(text, "B", "of the right guard", 94, 5002))
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "begin")
+	l, err := lake.Open(t.Context(), dir, lake.Options{Private: t.TempDir(), Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if s, err := tidy.Scan(t.Context(), l, at); err != nil || len(s.Findings) > 0 {
+		t.Errorf("got %+v, %v", s.Findings, err)
+	}
+}
