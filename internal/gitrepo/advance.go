@@ -163,15 +163,15 @@ func (r *Repo) finish(ctx context.Context) error {
 	branch, from, to := string(m[1]), string(m[2]), string(m[3])
 	r.sweep(ctx, from, to)
 	now, err := r.branch()
-	if err != nil || now != branch {
+	if err != nil {
 		return r.forget() // somebody has done something else since
 	}
-	tip, err := r.tip(ctx, heads+branch)
+	tip, err := r.tip(ctx, heads+now)
 	if err != nil {
 		return err
 	}
-	if tip != from {
-		return r.overtaken(ctx, branch, from, to, tip)
+	if now != branch || tip != from {
+		return r.overtaken(ctx, now, from, to, tip)
 	}
 	is, err := r.indexIs(ctx, from, to)
 	if err != nil {
@@ -218,7 +218,7 @@ func (r *Repo) sweep(ctx context.Context, from, to string) {
 	}
 }
 
-// overtaken undoes what note says where somebody else has moved the branch since: their git saw a lock that was left behind removed. The
+// overtaken undoes what note says where somebody else has moved the branch or checked out another since: their git saw a lock that was left behind removed. The
 // files would stay as changes that nobody made, and whoever repeats the change would find it there already, and not in the history. If they
 // have committed the whole of it with their own, it is joined to theirs, so that the history has it with its author and its reason.
 func (r *Repo) overtaken(ctx context.Context, branch, from, to, tip string) (err error) {

@@ -174,6 +174,54 @@ func TestChangeOvertaken(t *testing.T) {
 	}
 }
 
+// TestChangeLeftBehind: a crash at each point of a change, after which somebody checks out another branch. Of the change nothing is left
+// there, unless it was made, and whoever repeats it makes it on their branch.
+func TestChangeLeftBehind(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	prepared := filepath.Join(memory(t), "begun")
+	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		t.Fatal(err)
+	}
+	var points []string
+	g.repo.At(func(p string) error { points = append(points, p); return nil })
+	if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil {
+		t.Fatal(err)
+	}
+	for at, point := range points {
+		g := quickRig(t, prepared)
+		n := 0
+		g.repo.At(func(string) error {
+			if n++; n > at {
+				return errCrash
+			}
+			return nil
+		})
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		made := len(log(t, g.vault, "main")) == 3
+		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+		git(t, g.vault, "checkout", "-q", "-b", "side")
+		g.open()
+		if _, err := g.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Plan: func(context.Context, gitrepo.Base) (gitrepo.Plan, error) { return gitrepo.Plan{}, nil }}); err != nil {
+			t.Fatal(err)
+		}
+		g.clean("?? petra/q.md")
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !made {
+			t.Errorf("%d %s: %v", at, point, err)
+		}
+		if now := log(t, g.vault, "side"); fmt.Sprint(now) != "[first second edits]" {
+			t.Errorf("%d %s: the history is %q", at, point, now)
+		}
+		g.clean("?? petra/q.md")
+	}
+}
+
 // TestChangeTakenAlong: a crash at each point of a change, after which somebody commits all that is changed. The change is in the history
 // once, with its author, its reason and its key, also where all of it is in their commit.
 func TestChangeTakenAlong(t *testing.T) {
