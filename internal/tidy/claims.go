@@ -51,7 +51,7 @@ func claims(p *page) (list []claim) {
 		text := strings.TrimSpace(p.text[at:end])
 		line := before + strings.Count(p.text[:at], "\n") + 1
 		at = next
-		if len(text) < 12 || len(text) > 400 || strings.HasPrefix(text, "#") {
+		if len(text) < 12 || len(text) > 400 || strings.HasPrefix(text, "#") || strings.HasPrefix(text, toSettle) {
 			continue
 		}
 		c := claim{p: p, text: text, line: line, words: map[string]bool{}, title: map[string]bool{}, about: map[string]bool{}}
@@ -150,10 +150,13 @@ func (f *finder) contradictions() []Finding {
 					if later(b.p, a.p) {
 						worse, better = b, a
 					}
-					all = append(all, scored{Finding{
+					x := Finding{
 						Kind: Contradiction, Path: worse.p.Path, Line: worse.line, Other: better.p.Path, Says: worse.text, OtherSays: better.text,
 						Why: "it may contradict " + better.p.Path,
-					}, score})
+					}
+					if !strings.Contains(worse.p.Body, note(x)) { // its owner knows
+						all = append(all, scored{x, score})
+					}
 				}
 			}
 		}

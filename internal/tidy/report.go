@@ -177,9 +177,12 @@ func messageOf(x Finding, id parley.ProposalID) string {
 	return text + "\n\n" + parley.Cut(strings.ToUpper(x.Why[:1])+x.Why[1:], 500) + ". The change " + x.Mends + ".\n\nTachikoma-Finding: " + string(id) + "/" + x.ID
 }
 
+// toSettle begins a note.
+const toSettle = "> To settle: here "
+
 // note is what is added to a page that contradicts another one.
 func note(x Finding) string {
-	return fmt.Sprintf("> To settle: here %q, and in [[%s]] %q.", parley.Cut(x.Says, 200), strings.TrimSuffix(x.Other[strings.LastIndexByte(x.Other, '/')+1:], ".md"), parley.Cut(x.OtherSays, 200))
+	return fmt.Sprintf(toSettle+"%q, and in [[%s]] %q.", parley.Cut(x.Says, 200), strings.TrimSuffix(x.Other[strings.LastIndexByte(x.Other, '/')+1:], ".md"), parley.Cut(x.OtherSays, 200))
 }
 
 func versionOf(ctx context.Context, l *lake.Lake, path string) string {

@@ -549,3 +549,37 @@ func TestSeries(t *testing.T) {
 		t.Errorf("got %+v, %v", s.Findings, err)
 	}
 }
+
+// TestNoted: what a note says is no statement of the page, and a contradiction of which the page has the note is not found again.
+func TestNoted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	w.git("init", "-q")
+	page := func(title, text string) string {
+		return "---\ntitle: " + title + "\nkind: doc\nowner: Rosa\ncreated: 2026-03-01\n---\n" + text + "\n"
+	}
+	w.write("README.md", "# Museum\n\n[[loans]] [[leaflet]]\n")
+	for i, text := range []string{"The roof is of copper.", "Guards wear grey.", "Keys hang by the door.", "Lamps are dimmed at noon.", "The garden has a pond.", "Winter needs blankets.", "Maps hang upright.", "Every room has a bench."} {
+		w.write(fmt.Sprintf("docs/other-%d.md", i), page("Other "+text[:5], text))
+	}
+	w.write("docs/loans.md", page("Loans", "Objects are lent for at most 90 days."))
+	w.write("docs/leaflet.md", page("Leaflet", "Objects are lent for at most 60 days."))
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "begin")
+	l, err := lake.Open(t.Context(), dir, lake.Options{Private: t.TempDir(), Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s, err := tidy.Scan(t.Context(), l, at)
+	if err != nil || len(s.Candidates) != 1 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	x := s.Candidates[0]
+	w.write(x.Path, w.read(x.Path)+fmt.Sprintf("\n> To settle: here %q, and in [[%s]] %q.\n", x.Says, strings.TrimSuffix(filepath.Base(x.Other), ".md"), x.OtherSays))
+	w.git("commit", "-qam", "noted")
+	if s, err = tidy.Scan(t.Context(), l, at); err != nil || len(s.Candidates) > 0 {
+		t.Errorf("got %+v, %v", s.Candidates, err)
+	}
+}
