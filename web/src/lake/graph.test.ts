@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 
 import type { EntityGraph } from "../api/lakes.ts";
 import { drawingOf, fit, settle, simulate, spotAt, zoomed, type Spot } from "./graph.ts";
+import { mostNames } from "./paint.ts";
 
 const node = (path: string, kind = "note") => ({ path, title: path.toUpperCase(), kind });
 const edge = (from: string, to: string, n = 1) => ({ from, to, n });
@@ -12,6 +13,10 @@ const edge = (from: string, to: string, n = 1) => ({ from, to, n });
 const row: EntityGraph = { nodes: [node("a", "role"), node("b"), node("c"), node("d"), node("e", "doc")], edges: [edge("a", "b", 3), edge("b", "a"), edge("b", "c"), edge("c", "d"), edge("d", "d"), edge("d", "gone")], broken: 1 };
 
 const paths = (spots: readonly Spot[]) => spots.map((s) => s.path);
+
+test("a small drawing has few names, more when it is made larger, and a large one as many as fit", () => {
+  expect([mostNames(352, 440, 0.7), mostNames(352, 440, 2), mostNames(1000, 800, 1), mostNames(2000, 1200, 1)]).toEqual([9, 34, 44, 60]);
+});
 
 describe("the drawing", () => {
   test("has each entity and each pair that is linked, once", () => {

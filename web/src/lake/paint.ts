@@ -17,8 +17,8 @@ export function tintOf(kind: string, kinds: readonly string[]): { tint: string; 
   return { tint: tints[i % tints.length] ?? tints[0], shape: shapes[Math.floor(i / tints.length) % shapes.length] ?? "circle" };
 }
 
-/** Names that are drawn at most; more would lie over each other. */
-const mostNames = 60;
+/** Names that are drawn at most; more would lie over each other. A small drawing has few, and more as it is made larger. */
+export const mostNames = (width: number, height: number, k: number): number => Math.round(Math.min(60, ((width * height) / 18_000) * Math.max(1, k * k)));
 
 export function paint(on: CanvasRenderingContext2D, d: Drawing, v: View, size: { width: number; height: number }, look: Look, chosen: string | undefined, over: string | undefined): void {
   on.clearRect(0, 0, size.width, size.height);
@@ -75,9 +75,10 @@ function names(on: CanvasRenderingContext2D, d: Drawing, v: View, size: { width:
   const taken: { x: number; y: number; w: number }[] = [];
   on.font = `12px ${look.font}`;
   on.textBaseline = "middle";
+  const most = mostNames(size.width, size.height, v.k);
   let drawn = 0;
   for (const s of [...d.spots].sort((a, b) => rank(b) - rank(a))) {
-    if (drawn >= mostNames) return;
+    if (drawn >= most) return;
     if (!lit(s.path)) continue;
     const [cx, cy] = [v.x + s.x * v.k + s.r * Math.min(1.5, Math.max(0.6, v.k)) + 4, v.y + s.y * v.k];
     if (cx < -100 || cy < 0 || cx > size.width || cy > size.height) continue;
