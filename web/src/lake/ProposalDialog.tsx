@@ -24,7 +24,7 @@ const manyFindings = 30;
 export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; onClose(): void; onOpen(path: string): void }) {
   const files = useFiles();
   const readOnly = useFilesState((s) => s.space?.read_only === true);
-  const { list, id, proposal: p, chosen, busy, error, said } = useStore(lake.proposals.store);
+  const { list, next, id, proposal: p, chosen, busy, error, said } = useStore(lake.proposals.store);
   const [leaving, setLeaving] = useState(false);
   const now = useNow(60_000);
   const findings = p?.findings ?? [];
@@ -60,6 +60,11 @@ export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; 
                 </option>
               ))}
             </select>
+          )}
+          {next !== "" && (
+            <Button kind="quiet" onClick={() => void lake.proposals.older()}>
+              Show older
+            </Button>
           )}
           <IconButton label="Close" onClick={onClose}>
             <Close />

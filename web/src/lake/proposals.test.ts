@@ -53,6 +53,28 @@ beforeEach(async () => {
   await proposals.open("p1");
 });
 
+test("older ones are read page by page, and stay when the newest are read again", async () => {
+  const page = (ids: string[], next?: string) => new Response(JSON.stringify({ proposals: ids.map((id) => ({ ...proposal(), id, findings: undefined })), next }));
+  const ids = () => now().list.map((p) => p.id);
+  instead = page(["p3", "p2"], "p2");
+  await proposals.refresh();
+  instead = page(["p1"], "p1");
+  await proposals.older();
+  expect([ids(), now().next]).toEqual([["p3", "p2", "p1"], "p1"]);
+  instead = page(["p4", "p3"], "p3");
+  await proposals.refresh();
+  expect([ids(), now().next]).toEqual([["p4", "p3", "p2", "p1"], "p1"]);
+  instead = new Response(JSON.stringify({ error: { code: "unavailable", message: "not now" } }), { status: 503 });
+  await proposals.older();
+  expect([ids().length, now().next, now().error?.message]).toEqual([4, "p1", "not now"]);
+  instead = page(["p0"]);
+  await proposals.older();
+  expect([ids(), now().next, now().error]).toEqual([["p4", "p3", "p2", "p1", "p0"], "", undefined]);
+  const asked = requests.length;
+  await proposals.older();
+  expect(requests).toHaveLength(asked);
+});
+
 test("it waits until everything is decided, and the list knows it at once", async () => {
   expect(now().list.map(waits)).toEqual([true]);
   expect(await proposals.decide("apply", ["a"])).toEqual(["docs/a.md"]);

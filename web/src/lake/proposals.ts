@@ -10,6 +10,8 @@ import { count } from "../ui/text.ts";
 export interface ProposalsState {
   /** The newest first, without their findings. */
   list: readonly Proposal[];
+  /** For the page of older ones; "" there are none. */
+  next: string;
   /** Which one is looked at; "" none. */
   id: string;
   /** It, with its findings, once it was read. */
@@ -22,7 +24,7 @@ export interface ProposalsState {
   said: string;
 }
 
-const blank: ProposalsState = { list: [], id: "", proposal: undefined, chosen: new Set(), busy: false, error: undefined, said: "" };
+const blank: ProposalsState = { list: [], next: "", id: "", proposal: undefined, chosen: new Set(), busy: false, error: undefined, said: "" };
 
 /** Whether findings of it are not decided yet. */
 export const waits = (p: Proposal): boolean => (p.counts["open"] ?? 0) > 0;
@@ -47,10 +49,30 @@ export class Proposals {
     this.#listing?.abort();
     const { signal } = (this.#listing = new AbortController());
     try {
-      const { proposals } = await this.#at.proposals(this.#space, "", signal);
-      if (!signal.aborted) this.store.setState({ list: proposals });
+      const { proposals, next } = await this.#at.proposals(this.#space, "", signal);
+      if (signal.aborted) return;
+      // Older ones that were read stay, if they follow on this page.
+      const { list, next: further } = this.store.getState();
+      const last = list.findIndex((x) => x.id === proposals.at(-1)?.id);
+      const older = next !== "" && last >= 0 ? list.slice(last + 1) : [];
+      this.store.setState({ list: [...proposals, ...older], next: older.length > 0 ? further : next });
     } catch {
       // The list that is shown stays.
+    }
+  }
+
+  /** Reads the next page of older ones. */
+  async older(): Promise<void> {
+    const { next, list } = this.store.getState();
+    if (next === "") return;
+    this.#listing?.abort();
+    const { signal } = (this.#listing = new AbortController());
+    this.store.setState({ error: undefined });
+    try {
+      const page = await this.#at.proposals(this.#space, next, signal);
+      if (!signal.aborted) this.store.setState({ list: [...list, ...page.proposals], next: page.next });
+    } catch (cause) {
+      if (!signal.aborted) this.store.setState({ error: toApiError(cause) });
     }
   }
 
