@@ -300,7 +300,7 @@ describe("on a desktop", () => {
     await page().keyboard.press("Enter");
     await page().getByRole("menuitem", { name: "Rename" }).waitFor();
     await browser.shot("desktop-menu");
-    await page().keyboard.press("ArrowDown");
+    await page().keyboard.press("End");
     await page().keyboard.press("Enter");
     await page().getByRole("dialog").waitFor();
     await browser.shot("desktop-delete");
