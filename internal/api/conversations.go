@@ -1,9 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -365,23 +365,17 @@ func (t *texts) keep(id parley.SessionID, f *inFlight) {
 }
 
 // followConversation begins with the conversation as it is, or with the changes behind a cursor.
+// While the store is away it waits, like the streams of events: see afterOutage.
 func (s *Server) followConversation(ctx context.Context, p parley.Principal, in *followConversationInput) (*huma.StreamResponse, error) {
-	info, err := s.conversing(ctx, p, in.ConversationParam)
-	if err != nil {
-		return nil, err
-	}
 	after, err := cursorOf(in.After, in.Last)
 	if err != nil {
 		return nil, err
 	}
-	if after == 0 {
-		after = info.Version
-	}
-	if err := s.o.Reader.Check(ctx, p, info.ID, after); err != nil {
-		return nil, err
-	}
-	first, err := s.conversation(ctx, p, info)
-	if err != nil {
+	f := conversationFeed{s: s, p: p, after: after}
+	begin := func(ctx context.Context) error { return f.begin(ctx, in.ConversationParam) }
+	err = begin(ctx)
+	waits := isAway(err)
+	if err != nil && !waits {
 		return nil, err
 	}
 	done, err := s.Open(ctx, p)
@@ -389,47 +383,71 @@ func (s *Server) followConversation(ctx context.Context, p parley.Principal, in 
 		return nil, err
 	}
 	return s.streamed(done, func(w http.ResponseWriter, r *http.Request) error {
-		f := conversationFeed{s: s, p: p, info: info}
-		wire.ServeMessages(w, r, f.messages(r.Context(), first, after), wire.SSE, wire.Options{Heartbeat: s.o.Heartbeat})
+		wire.ServeMessages(w, r, func(yield func([]wire.Message) bool) {
+			if waits {
+				if err := s.o.Reader.Retry(r.Context(), begin); err != nil {
+					yield([]wire.Message{jsonMessage("", "error", streamError{Error: parley.Info(err)})})
+					return
+				}
+			}
+			f.messages(r.Context(), yield)
+		}, wire.SSE, wire.Options{Heartbeat: s.o.Heartbeat})
 		return nil
 	}), nil
 }
 
 // conversationFeed is the live form of a conversation.
 type conversationFeed struct {
-	s    *Server
-	p    parley.Principal
-	info parley.SessionInfo
+	s     *Server
+	p     parley.Principal
+	after int64 // the cursor; 0: it begins with now
+	info  parley.SessionInfo
+	first parley.Conversation
 }
 
-func (f conversationFeed) messages(ctx context.Context, first parley.Conversation, after int64) iter.Seq[[]wire.Message] {
-	return func(yield func([]wire.Message) bool) {
-		if !yield([]wire.Message{jsonMessage("", "conversation", first)}) {
-			return
-		}
-		ctx, stop := context.WithCancel(ctx)
-		frames := make(chan eventlog.Frame)
-		var reading sync.WaitGroup
-		reading.Go(func() {
-			defer close(frames)
-			for fr, err := range f.s.o.Reader.Follow(ctx, f.p, f.info.ID, after) {
-				if err != nil {
-					return // the client comes back with its cursor, and is told
-				}
-				select {
-				case frames <- fr:
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
-		defer reading.Wait()
-		defer stop()
-		f.run(ctx, frames, yield)
+// begin reads the conversation as it is. If that fails, it can be repeated.
+func (f *conversationFeed) begin(ctx context.Context, in ConversationParam) error {
+	info, err := f.s.conversing(ctx, f.p, in)
+	if err != nil {
+		return err
 	}
+	after := cmp.Or(f.after, info.Version)
+	if err := f.s.o.Reader.Check(ctx, f.p, info.ID, after); err != nil {
+		return err
+	}
+	first, err := f.s.conversation(ctx, f.p, info)
+	if err == nil {
+		f.info, f.after, f.first = info, after, first
+	}
+	return err
 }
 
-func (f conversationFeed) run(ctx context.Context, frames <-chan eventlog.Frame, yield func([]wire.Message) bool) {
+func (f *conversationFeed) messages(ctx context.Context, yield func([]wire.Message) bool) {
+	if !yield([]wire.Message{jsonMessage("", "conversation", f.first)}) {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	frames := make(chan eventlog.Frame)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(frames)
+		for fr, err := range f.s.o.Reader.Follow(ctx, f.p, f.info.ID, f.after) {
+			if err != nil {
+				return // the client comes back with its cursor, and is told
+			}
+			select {
+			case frames <- fr:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	defer reading.Wait()
+	defer stop()
+	f.run(ctx, frames, yield)
+}
+
+func (f *conversationFeed) run(ctx context.Context, frames <-chan eventlog.Frame, yield func([]wire.Message) bool) {
 	var turn parley.TurnID // the open one
 	if f.info.Turn != nil {
 		turn = f.info.Turn.ID

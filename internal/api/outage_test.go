@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func TestStream_in_an_outage(t *testing.T) {
 	path := "/v1/sessions/" + string(s.ID) + "/events"
 	gone.Store(true)
 	var streams []*http.Response
-	for _, path := range []string{path + "/stream", path + "?format=sse&after=1", "/v1/stream?sessions=" + string(s.ID), path + "/stream?view=simple", "/v1/sessions/nope/events/stream"} {
+	for _, path := range []string{path + "/stream", path + "?format=sse&after=1", "/v1/stream?sessions=" + string(s.ID), path + "/stream?view=simple", "/v1/sessions/nope/events/stream", "/v1/conversations/" + string(s.ID) + "/stream"} {
 		resp := w.ask("GET", path, "")
 		if resp.StatusCode != 200 {
 			t.Fatalf("%s: status %d", path, resp.StatusCode)
@@ -94,6 +95,12 @@ func TestStream_in_an_outage(t *testing.T) {
 	}
 	if got := readSSE(streams[3].Body, 1); len(got) != 1 {
 		t.Errorf("the simple view: got %q", got)
+	}
+	lines := bufio.NewScanner(streams[5].Body)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	}
+	if got := lines.Text(); !strings.Contains(got, `"status":"idle"`) {
+		t.Errorf("the conversation: got %q", got)
 	}
 	if body, err := io.ReadAll(streams[4].Body); err != nil || !strings.Contains(string(body), "event: error") || !strings.Contains(string(body), "not_found") {
 		t.Errorf("no such session: got %q, %v", body, err)

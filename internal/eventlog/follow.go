@@ -102,16 +102,23 @@ func wait(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// Await is [Reader.Check] of several sessions that waits while the store is unavailable. It returns
-// CodeUnavailable when the server shuts down, and ctx's cause when ctx is done.
+// Await is [Reader.Check] of several sessions that waits as [Reader.Retry] does.
 func (r *Reader) Await(ctx context.Context, p parley.Principal, places ...Place) error {
-	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
-		var err error
+	return r.Retry(ctx, func(ctx context.Context) error {
 		for _, at := range places {
-			if err = r.Check(ctx, p, at.Session, at.After); err != nil {
-				break
+			if err := r.Check(ctx, p, at.Session, at.After); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+}
+
+// Retry repeats ask for as long as it says that the store is unavailable, with longer and longer pauses, and returns what it says
+// then. It returns CodeUnavailable when the server shuts down, and ctx's cause when ctx is done.
+func (r *Reader) Retry(ctx context.Context, ask func(context.Context) error) error {
+	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
+		err := ask(ctx)
 		if parley.CodeOf(err) != parley.CodeUnavailable {
 			return err
 		}
