@@ -23,6 +23,8 @@ type known struct {
 	listing []*sdk.Tool  // from which they were made
 	live    bool         // this process has asked the server
 	wrong   error        // the error about options for tools that the server does not have
+
+	order sync.Mutex // of what is kept: the newest is kept last
 }
 
 // keeping is the format in which the lists are kept.
@@ -112,6 +114,8 @@ func (c *core) keep() {
 	if c.o.Keep == nil {
 		return
 	}
+	c.known.order.Lock()
+	defer c.known.order.Unlock()
 	c.known.mu.Lock()
 	kept := keeping{Tools: c.known.listing}
 	c.known.mu.Unlock()

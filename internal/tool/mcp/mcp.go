@@ -103,7 +103,8 @@ type Options struct {
 	AtOnce  int                 // calls at once; one user may make all but one of them; 0: DefaultAtOnce
 
 	// Kept is what was last passed to Keep, possibly by an earlier process; nil: the server's tools
-	// are not known yet. Keep stores it beyond the process; nil: it is not stored.
+	// are not known yet. Keep stores it beyond the process, one call at a time; nil: it is
+	// not stored.
 	Kept []byte
 	Keep func(kept []byte)
 	// Changed is called when the server has listed other tools than were known. It must not block.
