@@ -220,7 +220,8 @@ func (r *Repo) sweep(ctx context.Context, from, to string) {
 
 // overtaken undoes what note says where somebody else has moved the branch or checked out another since: their git saw a lock that was left behind removed. The
 // files would stay as changes that nobody made, and whoever repeats the change would find it there already, and not in the history. If they
-// have committed the whole of it with their own, it is joined to theirs, so that the history has it with its author and its reason.
+// have committed the whole of it with their own, it is joined to theirs, so that the history has it with its author and its reason. That is
+// only so if theirs follows on the commit that was changed: a merge into an older branch would take back there what was committed since.
 func (r *Repo) overtaken(ctx context.Context, branch, from, to, tip string) (err error) {
 	if tip == "" {
 		return r.forget()
@@ -245,7 +246,13 @@ func (r *Repo) overtaken(ctx context.Context, branch, from, to, tip string) (err
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
+	follows := from == ""
+	if !follows {
+		if follows, err = r.contains(ctx, tip, from); err != nil {
+			return err
+		}
+	}
+	if len(left) > 0 || !follows {
 		return r.back(ctx, from, to, tip)
 	}
 	both, err := r.objects(ctx, []string{tip, to})

@@ -53,21 +53,60 @@ func (g *rig) edited() string {
 	return b.String()
 }
 
+// points makes a change, and returns the points at which a crash can leave something behind, with a copy of the folders as they were before.
+func (g *rig) points(change func(*gitrepo.Repo) gitrepo.Change) (prepared string, points []string) {
+	g.t.Helper()
+	prepared = filepath.Join(memory(g.t), "begun")
+	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		g.t.Fatal(err)
+	}
+	g.repo.At(func(p string) error { points = append(points, p); return nil })
+	if made, err := g.repo.Change(g.t.Context(), change(g.repo)); err != nil || len(made.Files) == 0 {
+		g.t.Fatal(made, err)
+	}
+	return prepared, points
+}
+
+// crashed calls each with a copy of the folders after a crash at each point of a change. The lock of git's index is gone: git takes it for one
+// of a git that crashed, as its message says.
+func (g *rig) crashed(change func(*gitrepo.Repo) gitrepo.Change, each func(g *rig, point string)) (points []string) {
+	g.t.Helper()
+	prepared, points := g.points(change)
+	for at, point := range points {
+		g := quickRig(g.t, prepared)
+		n := 0
+		g.repo.At(func(string) error {
+			if n++; n > at {
+				return errCrash
+			}
+			return nil
+		})
+		if _, err := g.repo.Change(g.t.Context(), change(g.repo)); err != nil && !errors.Is(err, errCrash) {
+			g.t.Fatal(err)
+		}
+		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+		each(g, fmt.Sprintf("%d %s", at, point))
+	}
+	return points
+}
+
+// use has the repository used by somebody else, who completes or undoes what is left of a crash.
+func (g *rig) use() {
+	g.t.Helper()
+	g.open()
+	nothing := func(context.Context, gitrepo.Base) (gitrepo.Plan, error) { return gitrepo.Plan{}, nil }
+	if _, err := g.repo.Change(g.t.Context(), gitrepo.Change{Author: parley, When: day, Plan: nothing}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 // TestChangeCrash: a crash at each point of a change, and one more while the first is recovered from, leave it made or not, and
 // nothing of it half.
 func TestChangeCrash(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	g.begun()
-	prepared := filepath.Join(memory(t), "begun")
-	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
-		t.Fatal(err)
-	}
-	var points []string
-	g.repo.At(func(p string) error { points = append(points, p); return nil })
-	if made, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil || len(made.Files) != 3 {
-		t.Fatal(made, err)
-	}
+	prepared, points := g.points(edits)
 	want := g.edited()
 	t.Logf("%d points: %q\n%s", len(points), points, want)
 	if !strings.Contains(want, "[first second edits]") || !strings.Contains(want, `petra/p.md: "1!\n2\n3!\n"`) || !strings.Contains(want, `committed: "1\n2\n3!\n"`) || !strings.Contains(want, " M petra/p.md\nM  sebastian/a.md\n?? petra/q.md\n") {
@@ -122,55 +161,29 @@ func TestChangeOvertaken(t *testing.T) {
 	git(t, g.vault, "reset", "-q", "sebastian/a.md")
 	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
 	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
-	prepared := filepath.Join(memory(t), "begun")
-	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
-		t.Fatal(err)
-	}
-	var points []string
-	g.repo.At(func(p string) error { points = append(points, p); return nil })
-	if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil {
-		t.Fatal(err)
-	}
-	var seen []string
-	for at, point := range points {
-		g := quickRig(t, prepared)
-		before := g.edited()
-		n := 0
-		g.repo.At(func(string) error {
-			if n++; n > at {
-				return errCrash
-			}
-			return nil
-		})
-		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+	want := strings.Replace(g.edited(), "[first second]", "[first second theirs]", 1)
+	seen := 0
+	points := g.crashed(edits, func(g *rig, point string) {
 		made := len(log(t, g.vault, "main")) == 3
-		// Their git takes the lock that was left behind for one of a git that crashed, as its message says.
-		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
 		write(t, g.vault, "sebastian/theirs.md", "theirs\n")
 		git(t, g.vault, "add", "sebastian/theirs.md")
 		git(t, g.vault, "commit", "-q", "-m", "theirs", "--", "sebastian/theirs.md")
-		g.open()
-		if _, err := g.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Plan: func(context.Context, gitrepo.Base) (gitrepo.Plan, error) { return gitrepo.Plan{}, nil }}); err != nil {
-			t.Fatal(err)
-		}
-		want := strings.Replace(before, "[first second]", "[first second theirs]", 1)
+		g.use()
 		if made {
-			seen = append(seen, point)
+			seen++
 		} else if diff := cmp.Diff(want, g.edited()); diff != "" {
-			t.Errorf("%d %s: %s", at, point, diff)
+			t.Errorf("%s: %s", point, diff)
 		}
 		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !made {
-			t.Errorf("%d %s: %v", at, point, err)
+			t.Errorf("%s: %v", point, err)
 		}
 		if now := log(t, g.vault, "main"); !made && fmt.Sprint(now) != "[first second theirs edits]" || made && fmt.Sprint(now) != "[first second edits theirs]" {
-			t.Errorf("%d %s: the history is %q", at, point, now)
+			t.Errorf("%s: the history is %q", point, now)
 		}
 		g.clean("?? petra/q.md")
-	}
-	if len(seen) == 0 || len(seen) == len(points) {
-		t.Errorf("made at %q of %q: the test is about both", seen, points)
+	})
+	if seen == 0 || seen == len(points) {
+		t.Errorf("made %d times at %q: the test is about both", seen, points)
 	}
 }
 
@@ -183,43 +196,58 @@ func TestChangeLeftBehind(t *testing.T) {
 	git(t, g.vault, "reset", "-q", "sebastian/a.md")
 	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
 	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
-	prepared := filepath.Join(memory(t), "begun")
-	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
-		t.Fatal(err)
-	}
-	var points []string
-	g.repo.At(func(p string) error { points = append(points, p); return nil })
-	if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil {
-		t.Fatal(err)
-	}
-	for at, point := range points {
-		g := quickRig(t, prepared)
-		n := 0
-		g.repo.At(func(string) error {
-			if n++; n > at {
-				return errCrash
-			}
-			return nil
-		})
-		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+	g.crashed(edits, func(g *rig, point string) {
 		made := len(log(t, g.vault, "main")) == 3
-		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
 		git(t, g.vault, "checkout", "-q", "-b", "side")
-		g.open()
-		if _, err := g.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Plan: func(context.Context, gitrepo.Base) (gitrepo.Plan, error) { return gitrepo.Plan{}, nil }}); err != nil {
-			t.Fatal(err)
-		}
+		g.use()
 		g.clean("?? petra/q.md")
 		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !made {
-			t.Errorf("%d %s: %v", at, point, err)
+			t.Errorf("%s: %v", point, err)
 		}
 		if now := log(t, g.vault, "side"); fmt.Sprint(now) != "[first second edits]" {
-			t.Errorf("%d %s: the history is %q", at, point, now)
+			t.Errorf("%s: the history is %q", point, now)
 		}
 		g.clean("?? petra/q.md")
+	})
+}
+
+// TestChangeOnAnOlderBranch: the same where the branch is one of before, which is as if it had the change: it never had the file that is deleted.
+// It gets nothing of what was done since.
+func TestChangeOnAnOlderBranch(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	deletes := func(*gitrepo.Repo) gitrepo.Change {
+		return gitrepo.Change{
+			Author: parley, When: day, Message: func([]string) string { return "edits" },
+			Plan: func(ctx context.Context, b gitrepo.Base) (p gitrepo.Plan, err error) {
+				_, is, err := b.Read(ctx, "petra/old/o.md", nil, 1<<20)
+				if is {
+					p.Edits = []gitrepo.Edit{{Path: "petra/old/o.md", Gone: true}}
+				}
+				return p, err
+			},
+		}
 	}
+	g.crashed(deletes, func(g *rig, point string) {
+		git(t, g.vault, "checkout", "-q", "-b", "old", "main~"+fmt.Sprint(len(log(t, g.vault, "main"))-1))
+		g.use()
+		if now := log(t, g.vault, "old"); fmt.Sprint(now) != "[first]" {
+			t.Errorf("%s: the history is %q", point, now)
+		}
+		g.clean("?? petra/q.md")
+		git(t, g.vault, "checkout", "-q", "main")
+		if _, err := g.repo.Change(t.Context(), deletes(g.repo)); err != nil {
+			t.Errorf("%s: %v", point, err)
+		}
+		if now := log(t, g.vault, "main"); fmt.Sprint(now) != "[first second edits]" {
+			t.Errorf("%s: after it was made again the history is %q", point, now)
+		}
+		g.clean("?? petra/q.md")
+	})
 }
 
 // TestChangeTakenAlong: a crash at each point of a change, after which somebody commits all that is changed. The change is in the history
@@ -230,10 +258,6 @@ func TestChangeTakenAlong(t *testing.T) {
 	g.begun()
 	git(t, g.vault, "reset", "-q", "sebastian/a.md")
 	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
-	prepared := filepath.Join(memory(t), "begun")
-	if err := os.CopyFS(prepared, os.DirFS(filepath.Dir(g.vault))); err != nil {
-		t.Fatal(err)
-	}
 	keyed := func(r *gitrepo.Repo) gitrepo.Change {
 		c := edits(r)
 		plan := c.Plan
@@ -246,25 +270,8 @@ func TestChangeTakenAlong(t *testing.T) {
 		}
 		return c
 	}
-	var points []string
-	g.repo.At(func(p string) error { points = append(points, p); return nil })
-	if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil {
-		t.Fatal(err)
-	}
 	joined := 0
-	for at, point := range points {
-		g := quickRig(t, prepared)
-		n := 0
-		g.repo.At(func(string) error {
-			if n++; n > at {
-				return errCrash
-			}
-			return nil
-		})
-		if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil && !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
-		_ = os.Remove(filepath.Join(g.vault, ".git/index.lock"))
+	points := g.crashed(keyed, func(g *rig, point string) {
 		git(t, g.vault, "commit", "-q", "-a", "-m", "theirs")
 		// A crash while it is joined to theirs.
 		if _, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: g.vault, Private: memory(t), At: func(p string) error {
@@ -277,25 +284,25 @@ func TestChangeTakenAlong(t *testing.T) {
 		}
 		g.open()
 		if _, err := g.repo.Change(t.Context(), keyed(g.repo)); err != nil {
-			t.Errorf("%d %s: %v", at, point, err)
+			t.Errorf("%s: %v", point, err)
 		}
 		history := log(t, g.vault, "main")
 		if c := strings.Count(fmt.Sprint(history), "edits"); c != 1 || !slices.Contains(history, "theirs") {
-			t.Errorf("%d %s: the history is %q", at, point, history)
+			t.Errorf("%s: the history is %q", point, history)
 		}
 		if strings.Contains(fmt.Sprint(history), "Join") {
 			joined++
 		}
 		k, err := g.repo.Keyed(t.Context(), "Parley-Key", "one")
 		if err != nil || len(k.Files) == 0 {
-			t.Errorf("%d %s: its commit is %+v, %v", at, point, k, err)
+			t.Errorf("%s: its commit is %+v, %v", point, k, err)
 		}
 		if read(t, g.vault, "new/deep/n.md") != "n\n" || read(t, g.vault, "petra/old/o.md") != "(none)" || read(t, g.vault, "petra/p.md") != "1\n2\n3!\n" {
-			t.Errorf("%d %s: the files are not as the change leaves them", at, point)
+			t.Errorf("%s: the files are not as the change leaves them", point)
 		}
 		g.clean("?? petra/q.md")
 		git(t, g.vault, "fsck", "--strict")
-	}
+	})
 	if joined == 0 || joined == len(points) {
 		t.Errorf("joined %d times at %d points: the test is about both", joined, len(points))
 	}
