@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 const (
@@ -114,6 +115,7 @@ func (s *Server) window(ctx context.Context, p parley.Principal, in *windowInput
 // cut lets a window begin after an event in the middle of some of its turns, the newest first.
 func (s *Server) cut(ctx context.Context, p parley.Principal, w window, turns []parley.TurnInfo, after int64) (window, error) {
 	w.After = after
+	held := heldList
 	for _, t := range turns {
 		if t.FirstSeq > after {
 			continue
@@ -127,6 +129,12 @@ func (s *Server) cut(ctx context.Context, p parley.Principal, w window, turns []
 		if err != nil {
 			return window{}, err
 		}
+		for _, e := range begun {
+			held += 2 * len(e.Data) // and its JSON
+		}
+		if err := wire.Reserve(ctx, held); err != nil {
+			return window{}, err
+		}
 		w.Begun = append(w.Begun, begun...)
 	}
 	slices.SortFunc(w.Begun, func(a, b parley.Event) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -135,19 +143,28 @@ func (s *Server) cut(ctx context.Context, p parley.Principal, w window, turns []
 
 // begun returns the events up to a number that say how a turn began, and what it still asks.
 func (s *Server) begun(ctx context.Context, p parley.Principal, id parley.SessionID, t parley.TurnInfo, to int64) ([]parley.Event, error) {
-	events, taken, err := s.o.Reader.Page(ctx, p, id, t.FirstSeq-1, int(min(to-t.FirstSeq+1, windowScan)))
-	if err != nil {
-		return nil, err
-	}
-	taken()
 	var list []parley.Event
-	for _, e := range events {
-		start := e.Type == parley.AgentStarted{}.EventType()
-		if e.Turn == t.ID && (start || e.Seq == t.FirstSeq) {
-			list = append(list, e)
+	end := min(to, t.FirstSeq-1+windowScan)
+	for at, found := t.FirstSeq-1, false; at < end && !found; {
+		// A long message fills a page by itself.
+		events, taken, err := s.o.Reader.Page(ctx, p, id, at, int(end-at))
+		if err != nil {
+			return nil, err
 		}
-		if e.Turn == t.ID && start {
+		taken()
+		if len(events) == 0 {
 			break
+		}
+		for _, e := range events {
+			if at = e.Seq; e.Turn != t.ID {
+				continue
+			}
+			if found = e.Type == (parley.AgentStarted{}).EventType(); found || e.Seq == t.FirstSeq {
+				list = append(list, e)
+			}
+			if found {
+				break
+			}
 		}
 	}
 	for _, in := range t.Interactions {

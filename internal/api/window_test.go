@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -257,5 +258,26 @@ func TestWindow_of_events(t *testing.T) {
 	win = check("before the newest", "events=100&before="+string(turns[2].ID), "[long completed]")
 	if len(win.Begun) != 2 || win.Begun[0].Seq != 2 {
 		t.Errorf("how the long one began: got %+v", win.Begun)
+	}
+}
+
+// TestWindow_after_a_long_message: a message that fills a page of the log does not hide which agent began.
+func TestWindow_after_a_long_message(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	model := enginetest.Model(func(_ context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
+		if n := calls.Add(1); n <= 25 {
+			return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]any{"key": fmt.Sprint(n)})}, StopReason: "tool_use"}, nil
+		}
+		say("done")
+		return seam.Reply{StopReason: "end_turn"}, nil
+	})
+	w := newWorld(t, model, enginetest.App(func(a *parley.App) { a.Budgets = parley.Budgets{MaxSteps: 30, MaxToolCalls: 30} }))
+	s := w.session(`{"app":"test"}`)
+	turn := w.turn(s.ID, strings.Repeat("long ", 20<<10))
+	var win windowBody
+	w.call(200, &win, "GET", "/v1/sessions/"+string(s.ID)+"/window?events=100", "")
+	if len(win.Begun) != 2 || win.Begun[0].Seq != turn.FirstSeq || win.Begun[1].Type != (parley.AgentStarted{}).EventType() || win.After < win.Begun[1].Seq {
+		t.Errorf("got the events after %d, and of before %.200v", win.After, win.Begun)
 	}
 }
