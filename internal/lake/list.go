@@ -223,8 +223,11 @@ func (a *alikes) folder(from string, l wiki.Link) (string, error) {
 		return strings.Join(list, ""), nil
 	}
 	var list []string
-	err := each(a.c, `SELECT substr(path, 1, length(?1)) FROM file WHERE fold >= ?2 AND fold < ?3 LIMIT 1`, []any{at, wiki.Fold(at), strings.TrimSuffix(wiki.Fold(at), "/") + "0"}, func(st *sqlite.Stmt) error {
-		list = append(list, st.ColumnText(0))
+	fold := wiki.Fold(at)
+	err := each(a.c, `SELECT path FROM file WHERE fold >= ? AND fold < ? LIMIT 1`, []any{fold, strings.TrimSuffix(fold, "/") + "0"}, func(st *sqlite.Stmt) error {
+		// As long as the link's in elements. In bytes a name may have another length, in another Unicode form.
+		parts := strings.SplitAfter(st.ColumnText(0), "/")
+		list = append(list, parts[:strings.Count(at, "/")]...)
 		return nil
 	})
 	a.known[key] = list

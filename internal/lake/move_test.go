@@ -46,6 +46,19 @@ func TestFolderLinks(t *testing.T) {
 	}
 }
 
+// TestFolderLinks_spelling: a link that writes the folder's name in another Unicode form leads to the folder, by its name on disk.
+func TestFolderLinks_spelling(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "docs/a.md", "# A\n\n[one](../Cafe%CC%81/), [two](../the\u0301/)\n", "caf\u00e9/b.md", "# B\n", "the\u0301/c.md", "# C\n")
+	var got []string
+	for _, l := range g.read("docs/a.md").Links {
+		got = append(got, l.Path)
+	}
+	if diff := cmp.Diff([]string{"caf\u00e9/", "the\u0301/"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestRandomMoves: whatever is moved where, every link leads afterwards where it led before, also when several entities have one name,
 // and each move is one commit.
 func TestRandomMoves(t *testing.T) {
