@@ -130,7 +130,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, errors.Join(outside(path, err), c.close())
 	}
 	s := &Store{
-		path: path, folder: at, now: o.Now, log: o.Logger, w: newWriter(c, at, o.Logger),
+		path: path, folder: at, now: o.Now, log: o.Logger, w: newWriter(c, at, path, o.Logger),
 		idle: make(chan *conn, o.Readers), slots: make(chan struct{}, o.Readers), stop: make(chan struct{}),
 	}
 	for range o.Readers {
@@ -151,7 +151,7 @@ func setUp(c *conn, still bool, log *slog.Logger) error {
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
 		// A checkpoint within a commit delays that commit by 3 to 10 ms. So the writer
-		// makes checkpoints when it is idle; only 16 MB of log without a pause cause one
+		// makes checkpoints in pauses (rest.go); only 16 MB of log without a pause cause one
 		// in a commit.
 		"PRAGMA wal_autocheckpoint = 8000",
 		"PRAGMA journal_size_limit = 67108864",

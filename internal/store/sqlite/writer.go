@@ -22,7 +22,7 @@ const (
 	// maxGroup limits one transaction, so that the first of a flood is answered before
 	// the last is written. 256 appends per sync reach most of the possible throughput.
 	maxGroup = 256
-	// idleAfter is how long after a write a checkpoint is made: longer than the gap
+	// idleAfter is how long after a write a pause begins: longer than the gap
 	// between two appends of a turn, shorter than the gap between two turns.
 	idleAfter = 250 * time.Millisecond
 	// fresh is how long a commit counts as proof that the next one would work.
@@ -33,6 +33,7 @@ const (
 type writer struct {
 	c    *conn
 	at   *datafolder.Folder
+	wal  string // path of its log
 	log  *slog.Logger
 	wake chan struct{} // something waits, or the writer is closed
 
@@ -64,8 +65,8 @@ func (e *unknownError) Error() string {
 }
 func (e *unknownError) Unwrap() error { return e.err }
 
-func newWriter(c *conn, at *datafolder.Folder, log *slog.Logger) *writer {
-	w := &writer{c: c, at: at, log: log, wake: make(chan struct{}, 1), began: time.Now(), outage: rule.NewOutage(log)}
+func newWriter(c *conn, at *datafolder.Folder, path string, log *slog.Logger) *writer {
+	w := &writer{c: c, at: at, wal: path + "-wal", log: log, wake: make(chan struct{}, 1), began: time.Now(), outage: rule.NewOutage(log)}
 	w.good()
 	return w
 }
@@ -146,7 +147,7 @@ func (w *writer) run() {
 		select {
 		case <-w.wake:
 		case <-idle.C:
-			w.checkpoint()
+			w.rest()
 			continue
 		}
 		for {
@@ -284,12 +285,4 @@ func (p *piece) run(c *conn, apart bool) error {
 		}
 	}
 	return c.exec("RELEASE piece")
-}
-
-// checkpoint moves what is committed from the WAL into the database, as far as no reader
-// is in the way. If it fails, nothing is lost and the next one tries again.
-func (w *writer) checkpoint() {
-	if err := w.c.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
-		w.log.Warn("a checkpoint failed", "err", err)
-	}
 }
