@@ -50,6 +50,10 @@ func (t *turn) endAgent(now *parley.Turn, u *use, r parley.ToolResult) {
 		background = background || !j.over && j.useID == u.id
 	}
 	t.p.mu.Unlock()
+	t.mu.Lock()
+	u.returned = true
+	background = background && !u.agentDone
+	t.mu.Unlock()
 	if !background || r.Outcome != parley.OutcomeOK {
 		t.note(sub.Path, parley.AgentEnded{Result: parley.Cut(r.Output, 32<<10), Outcome: r.Outcome, Told: true})
 	}
@@ -109,7 +113,17 @@ func (t *turn) system(m message) {
 		if now == nil || path == "" {
 			return
 		}
-		if sub := now.Agent(path); sub != nil && !sub.Ended && sub.Background {
+		sub := now.Agent(path)
+		if sub == nil {
+			return
+		}
+		returned := false
+		if u := t.calls.get(m.ToolUseID); u != nil {
+			t.mu.Lock()
+			u.agentDone, returned = true, u.returned
+			t.mu.Unlock()
+		}
+		if !sub.Ended && (sub.Background || returned) {
 			outcome := parley.OutcomeOK
 			if m.Status != "completed" {
 				outcome = parley.OutcomeError

@@ -28,6 +28,11 @@ type use struct {
 	mu      sync.Mutex
 	allowed json.RawMessage // the input with which it has begun; nil: it has not
 	ended   bool
+
+	// Of Task; the turn's mu guards them. The CLI says that the agent is done, and what the call returned. Either
+	// may come first: the second also comes with a request for a model call.
+	agentDone bool
+	returned  bool
 }
 
 func newCalls() *calls {

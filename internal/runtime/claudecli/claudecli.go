@@ -140,9 +140,10 @@ const maxStarts = 3
 
 // Run implements [seam.Runtime].
 func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
+	anew := false
 	for n := 1; ; n++ {
 		t := &turn{
-			rt: rt, h: h, app: h.App(), attempt: rand.Text(), entry: parley.AgentPath(h.App().Entry), lines: newLines(), calls: newCalls(), fails: make(chan error, 1), done: make(chan struct{}), reserving: make(chan struct{}, 1),
+			rt: rt, h: h, anew: anew, app: h.App(), attempt: rand.Text(), entry: parley.AgentPath(h.App().Entry), lines: newLines(), calls: newCalls(), fails: make(chan error, 1), done: make(chan struct{}), reserving: make(chan struct{}, 1),
 			late: map[parley.CallID]*time.Timer{}, again: map[parley.AgentPath][]parley.Item{}, gone: map[parley.CallID]bool{},
 		}
 		end, err := t.run(ctx)
@@ -150,10 +151,15 @@ func (rt *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 			return end, nil
 		}
 		t.leave()
-		if ctx.Err() != nil || !errors.Is(err, errGone) {
+		anew = errors.Is(err, errAnew)
+		if ctx.Err() != nil || !anew && !errors.Is(err, errGone) {
 			return end, err
 		}
-		if err := t.lost(ctx); err != nil {
+		why := "The Claude CLI ended and was started again." + t.p.why()
+		if anew {
+			n, why = n-1, "The conversation no longer fits the model, and a hook keeps it from being summarized. Of earlier turns the Claude CLI is told what the log has."
+		}
+		if err := t.lost(ctx, why); err != nil {
 			return end, err
 		}
 		if n == maxStarts {

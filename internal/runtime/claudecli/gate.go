@@ -19,6 +19,9 @@ import (
 func (p *process) serve(ctx context.Context, c control) (any, error) {
 	switch c.Subtype {
 	case "hook_callback":
+		if slices.Contains(moments, c.Input.Event) {
+			return p.heed(ctx, c)
+		}
 		if c.Input.Event != "PreToolUse" {
 			return map[string]any{}, nil
 		}
@@ -45,6 +48,19 @@ func (p *process) serve(ctx context.Context, c control) (any, error) {
 		return p.mcp(ctx, c.Server, c.Message)
 	}
 	return nil, fmt.Errorf("unsupported request %s", c.Subtype)
+}
+
+// heed asks the hooks of the turn that the process works for.
+func (p *process) heed(ctx context.Context, c control) (any, error) {
+	t, err := p.await(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.heed(ctx, c)
+	if err != nil {
+		t.withhold(ctx)
+	}
+	return v, err
 }
 
 // withhold waits, if the attempt ends together with the process, until the CLI has withdrawn the request

@@ -42,7 +42,9 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 		return p.spec.same(need) && (p.last == s.Turn.ID || !began && p.last == before)
 	}
 	p, fresh, err := t.rt.pool.get(ctx, s.ID, s.Principal(), fits, func(leave func()) (*process, error) {
-		need.cli, need.resumeAt, known = t.resumable(ctx, &s, need.home, need.dir)
+		if !t.anew {
+			need.cli, need.resumeAt, known = t.resumable(ctx, &s, need.home, need.dir)
+		}
 		if need.resume = known > 0; !need.resume {
 			need.cli = newUUID()
 			t.afresh = true

@@ -242,7 +242,11 @@ func fence(s spec, path string, port int) confine.Fence {
 
 func (p *process) initialize() map[string]any {
 	gate := []any{map[string]any{"hookCallbackIds": []string{"gate"}, "timeout": gateWithin.Seconds(), "onFailure": "block"}}
-	req := map[string]any{"subtype": "initialize", "hooks": map[string]any{"PreToolUse": gate}, "perTaskStopAffordance": true}
+	hooks := map[string]any{"PreToolUse": gate}
+	for _, event := range moments {
+		hooks[event] = []any{map[string]any{"hookCallbackIds": []string{"heed"}, "timeout": gateWithin.Seconds()}}
+	}
+	req := map[string]any{"subtype": "initialize", "hooks": hooks, "perTaskStopAffordance": true}
 	if len(p.spec.servers) > 0 {
 		req["sdkMcpServers"] = p.spec.servers
 	}

@@ -78,6 +78,8 @@ type control struct {
 		ToolInput json.RawMessage `json:"tool_input"`
 		ToolUseID string          `json:"tool_use_id"`
 		Agent     string          `json:"agent_id"`
+		AgentType string          `json:"agent_type"`
+		Last      string          `json:"last_assistant_message"`
 	} `json:"-"`
 	RawInput  json.RawMessage `json:"input"`
 	Tool      string          `json:"tool_name"`

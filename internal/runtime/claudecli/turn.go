@@ -24,6 +24,7 @@ type turn struct {
 	stop    <-chan struct{} // closed when the turn is stopped from outside
 	done    chan struct{}   // closed when the attempt is over
 	stays   bool            // the process stays for another turn; written before done is closed
+	anew    bool            // the conversation must be a new one
 	p       *process
 
 	lines   *lines
@@ -276,7 +277,7 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 	t.sent = slices.DeleteFunc(t.sent, func(id string) bool { return slices.Contains(settled, id) })
 	aborted := strings.HasPrefix(m.TerminalReason, "aborted_")
 	more := len(t.sent) > 0 || m.Queued > 0
-	failed, bound, model := t.over, t.bound, t.broke
+	failed, bound, model, afresh := t.over, t.bound, t.broke, t.afresh
 	t.mu.Unlock()
 	if ctx.Err() != nil {
 		t.lostCalls(stoppedByUser)
@@ -290,6 +291,13 @@ func (t *turn) ended(ctx context.Context, m message) (over bool, end seam.Ending
 			end.Events = []parley.Event{t.event(t.entry, *bound)}
 		}
 		return true, end, nil
+	}
+	if now := t.h.State().Turn; m.TerminalReason == blockingLimit && now != nil && now.Compact.Denied() {
+		if !afresh {
+			t.p.forget()
+			return false, end, errAnew
+		}
+		model = noRoom(now.Compact)
 	}
 	if !m.IsError && !aborted && (more || t.agentsWork()) {
 		return false, end, nil

@@ -55,7 +55,7 @@ func (t *turn) ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 }
 
 // lost gives an outcome to what was under way when the CLI ended and the next one cannot go on with.
-func (t *turn) lost(ctx context.Context) error {
+func (t *turn) lost(ctx context.Context, why string) error {
 	made := make(chan struct{})
 	t.rt.work.Go(func() { t.making.Wait(); close(made) })
 	select { // calls of our tools have been told to stop, and say themselves how they ended
@@ -67,7 +67,7 @@ func (t *turn) lost(ctx context.Context) error {
 	if now == nil {
 		return errGone
 	}
-	t.note(now.Active, parley.RuntimeNoted{Kind: "restarted", Text: "The Claude CLI ended and was started again." + t.p.why()})
+	t.note(now.Active, parley.RuntimeNoted{Kind: "restarted", Text: why})
 	for _, c := range now.Calls {
 		u := c.Reserved
 		u.Estimated = true

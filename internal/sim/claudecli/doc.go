@@ -23,7 +23,8 @@
 //     demands the replies that the capture has. Errors end the turn as they do in the real one.
 //     [Messages] serves these replies.
 //   - With [Play.Live] it does not follow the capture after initialize: a turn does what the model
-//     behind ANTHROPIC_BASE_URL says, in lines of the same shapes.
+//     behind ANTHROPIC_BASE_URL says, in lines of the same shapes. Agents work in the foreground, and a
+//     conversation that has become too large is summarized.
 //   - With [Play.Effects] Write, Edit, Read and Bash really happen, and are noted in "effects.log".
 //   - It keeps a session's messages under CLAUDE_CONFIG_DIR, so that --resume, --fork-session and
 //     --resume-session-at find what was there when it was killed.
@@ -32,7 +33,6 @@
 //     when it is interrupted.
 //
 // What it does not do: decide about permissions by rules (it asks where the capture asked, or
-// when live for what is not in --allowedTools and does not only read), run sub-agents and
-// background work other than the captured, compact, count real tokens, or read settings, skills
-// and memory. Limits of turns and money are those of the capture.
+// when live for what is not in --allowedTools and does not only read), run background
+// work other than the captured, count real tokens, or read settings, skills and memory. Limits of turns and money are those of the capture.
 package claudecli

@@ -148,6 +148,9 @@ func (p *program) rounds() error {
 			if err := p.takeUsers(); err != nil { // messages are folded in between rounds
 				return err
 			}
+			if err := p.summarize(r.usage.in); err != nil {
+				return err
+			}
 			continue
 		}
 		v, err := p.callback("Stop", "", Line{"stop_hook_active": stopped, "last_assistant_message": p.turn.text, "background_tasks": []any{}, "session_crons": []any{}})

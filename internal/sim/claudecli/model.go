@@ -172,7 +172,7 @@ func (p *program) request(agent string, stream bool, each func(Line) error) (*re
 	}()
 	go func() {
 		defer close(events)
-		ended <- p.post(ctx, p.body(agent, stream), stream, events)
+		ended <- p.post(ctx, p.agents[agent], p.body(agent, stream), stream, events)
 	}()
 	r := &reply{}
 	lines := p.lines
@@ -236,6 +236,7 @@ func (r *reply) add(e Line) any {
 		return b
 	case "message_delta":
 		r.stop = text(e, "delta", "stop_reason")
+		r.usage.in = max(r.usage.in, number(e, "usage", "input_tokens")) // totals
 		r.usage.out = number(e, "usage", "output_tokens")
 	case "message_stop":
 		r.whole = true
@@ -292,8 +293,8 @@ func (p *program) body(agent string, stream bool) []byte {
 	return raw
 }
 
-// post makes a request and sends the events of its answer.
-func (p *program) post(ctx context.Context, body []byte, stream bool, events chan<- Line) error {
+// post makes a request of an agent, or of the one that answers the user, and sends the events of its answer.
+func (p *program) post(ctx context.Context, agent string, body []byte, stream bool, events chan<- Line) error {
 	env := p.o.Env
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(env["ANTHROPIC_BASE_URL"], "/")+"/v1/messages?beta=true", bytes.NewReader(body))
 	if err != nil {
@@ -304,6 +305,9 @@ func (p *program) post(ctx context.Context, body []byte, stream bool, events cha
 	h.Set("Anthropic-Version", "2023-06-01")
 	h.Set("User-Agent", "claude-cli/2.1.329 (external, "+env["CLAUDE_CODE_ENTRYPOINT"]+")")
 	h.Set("X-Claude-Code-Session-Id", p.session)
+	if agent != "" {
+		h.Set("X-Claude-Code-Agent-Id", agent)
+	}
 	if key := env["ANTHROPIC_API_KEY"]; key != "" {
 		h.Set("X-Api-Key", key)
 	}

@@ -91,7 +91,7 @@ func Run(o Options) int {
 	}
 	p := &program{
 		o: o, t: t, lines: make(chan heard, 1024), ids: map[string]string{}, asked: map[string]Line{}, answers: map[string]Line{},
-		controls: map[string]string{}, waiting: map[string][]Line{}, hooks: map[string][]hook{}, uses: map[string]*use{}, histories: map[string][]any{}, tolerated: map[string]bool{}, called: map[string]bool{}, seen: map[string]bool{},
+		controls: map[string]string{}, waiting: map[string][]Line{}, hooks: map[string][]hook{}, uses: map[string]*use{}, histories: map[string][]any{}, agents: map[string]string{}, tolerated: map[string]bool{}, called: map[string]bool{}, seen: map[string]bool{},
 	}
 	go p.listen()
 	if err := p.begin(); err != nil {
@@ -144,11 +144,12 @@ type program struct {
 	tools     []any             // of these servers, as the model is told of them
 
 	turn      *turn
-	uses      map[string]*use  // tool calls, by their ids
-	histories map[string][]any // what the model is told, by the Task call whose agent it is; "" is the main one
-	leaf      string           // the last message in the session's file
-	called    map[string]bool  // messages of the capture for which the model was called
-	seen      map[string]bool  // uuids of messages
+	uses      map[string]*use   // tool calls, by their ids
+	histories map[string][]any  // what the model is told, by the Task call whose agent it is; "" is the main one
+	agents    map[string]string // ids of agents, by the calls that started them
+	leaf      string            // the last message in the session's file
+	called    map[string]bool   // messages of the capture for which the model was called
+	seen      map[string]bool   // uuids of messages
 	cost      float64
 	results   int
 	failed    bool // the last result was an error

@@ -102,6 +102,7 @@ var (
 		"PreToolUse":       {"hookEventName": "s", "permissionDecision": "?s", "permissionDecisionReason": "?s", "updatedInput": "?o", "additionalContext": "?s"},
 		"PostToolUse":      {"hookEventName": "s", "additionalContext": "?s", "updatedToolOutput": "?osl", "updatedMCPToolOutput": "?osl"},
 		"UserPromptSubmit": {"hookEventName": "s", "additionalContext": "?s"},
+		"SubagentStart":    {"hookEventName": "s", "additionalContext": "?s"},
 	}
 	permissionModes = []string{"default", "manual", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"}
 )

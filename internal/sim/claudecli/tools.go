@@ -202,6 +202,12 @@ func (p *program) resultOf(u *use, content any, failed bool, structured any) Lin
 func (p *program) ran(u *use, captured Line, refused bool) (Line, error) {
 	l := captured
 	switch {
+	case u.name == "Agent" && p.o.Play.Live:
+		report, err := p.delegate(u)
+		if err != nil {
+			return nil, err
+		}
+		l = p.resultOf(u, report, false, Line{"status": "completed", "agentId": p.agents[u.id]})
 	case u.name == "AskUserQuestion" && u.permit != nil && !u.asCaptured:
 		l = p.resultOf(u, said(u.input), false, u.input)
 	case strings.HasPrefix(u.name, "mcp__") && (captured == nil || !p.t.asks("mcp_message")):

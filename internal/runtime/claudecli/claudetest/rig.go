@@ -75,6 +75,11 @@ func (m *model) next(ctx context.Context, r seam.Request, say func(string)) (sea
 	var steps []Step
 	var all []string
 	script, at := "", 0
+	for line := range strings.Lines(r.System) { // the CLI may say there what a hook has told an agent at its start
+		if strings.Contains(line, "a hook says") {
+			all = append(all, line)
+		}
+	}
 	for _, msg := range r.Messages {
 		switch msg.Role {
 		case parley.RoleAssistant:
@@ -192,6 +197,9 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 			f(&app, &o, e)
 		}
 		sets := []seam.Toolset{own, ask.New(), plan.New()}
+		for _, l := range toolbox.Sets[*listener](e.Tools["test"]) {
+			sets = append(sets, l)
+		}
 		if !o.Shell {
 			sets = append(sets, tools.New(tools.Options{Checkpoints: func() *checkpoint.Store { return checks }}), confined(t, dir))
 		}
