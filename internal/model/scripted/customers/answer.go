@@ -29,7 +29,7 @@ var talk = []struct {
 	{form(`(?:thanks|thank you|thx|cheers|great|perfect|super|nice|cool|ok|okay|good|well done|got it|fine)(?: (?:a lot|very much|so much|you|job|thanks))*`), "You are welcome."},
 	{form(`(?:bye|goodbye|good night|see you|that's all|nothing|never mind|nevermind|no|no thanks)`), "All right."},
 	{form(`(?:who|what) are you|what(?:'s| is) your name|are you (?:a |an )?(?:human|person|bot|robot|ai|real|scripted|language model|chatgpt|claude|llm).*|which model.*|what model.*`), "I am a script that follows rules, and no language model. I read and change the records of your CRM."},
-	{form(`help(?: me)?|what can (?:you|i) (?:do|ask|say)(?: here)?|what do you (?:do|know)|how does (?:this|it) work|what are you able .*`), helpText},
+	{form(`help(?: me)?|what can (?:you|i) (?:do|ask|say|change)(?: (?:here|with|about|to) ?.*)?|what do you (?:do|know)|how does (?:this|it) work|what are you able .*`), helpText},
 	{form(`(?:yes|yep|yeah|sure|do it|go ahead|confirm|confirmed)`), "There is nothing that waits for a yes. A change that I propose has buttons to confirm or cancel it."},
 	{form(`(?:undo|revert|roll back|take back|restore)(?: (?:that|it|this|the last (?:change|one)))?`), "I cannot take back what was changed. Tell me what it should be, and I propose that change."},
 }
@@ -47,7 +47,7 @@ const helpText = `I can look up what your CRM has, and change it when you confir
 var (
 	impossible = pattern.New(`(?i)^(?:send|e-?mail|mail|write (?:an? )?(?:e-?mail|mail|letter|message)|call|phone|ring|export|download|import|upload|merge|schedule|book|invite|print|forecast|predict|draft|remind|translate|text|message|share|sync|plot|chart|draw)\b`)
 	everything = pattern.New(`(?i)^(?:delete|remove|mark|set|change|update|assign|move|close|archive|unsubscribe)\b.*\b(?:all|every|each|everything|everyone|(?:new|lost|won|old) leads|leads (?:in|from|of|with)|leads|companies|projects)\b(?:$| )`)
-	noteOn     = form(`(?:add|write|make|create|leave|put|log|attach|save)(?: down)? (?:a |an |the |this )?(?:new |short |quick |pinned )?note(?: (?:to|for|on|about|at|with|under) (.+?))?\s*(?::|,? (?:that says|saying|with the text|stating|that))\s*(.+)`)
+	noteOn     = form(`(?:add|write|make|create|leave|put|log|attach|save)(?: down)? (?:a |an |the |this )?(?:new |short |quick |pinned )?note(?: (?:to|for|on|about|at|with|under) (.+?)| there| here)?\s*(?::|,? (?:that says|saying|with the text|stating|that))\s*(.+)`)
 	noteFor    = form(`(?:note|remember)(?: (?:for|on|about|to) (.+?))?\s*:\s*(.+)`)
 	making     = form(`(?:create|add|make|new|register|enter|open|start|set up)(?: (?:a|an|the|another|new))* (lead|company|project|account|contact|prospect|campaign)\b\s*(.*)`)
 	deleting   = form(`(?:delete|remove|erase|drop|get rid of) (.+)`)
@@ -64,7 +64,7 @@ var (
 	upgrading  = form(`(?:upgrade|downgrade) (.+?) to (?:the )?(?:plan )?(free|trial|team|enterprise)(?: plan)?`)
 	renaming   = form(`rename (.+?) (?:to|as|into) (.+)`)
 	moving     = form(`(?:move|add|put) (.+?) (?:to|into|in) the (?:project|campaign) (.+)`)
-	anyChange  = pattern.New(`(?i)^(?:pause|resume|finish|complete|activate|upgrade|downgrade|close|create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
+	anyChange  = pattern.New(`(?i)^(?:pause|resume|finish|complete|activate|upgrade|downgrade|close|create|add|make a|new (?:lead|company|project)|register|enter a|delete|remove|erase|unsubscribe|mark|flag|move|set|change|update|switch|assign|unassign|reassign|rename|correct|edit|note(?: for| on| about| to)?\b.*:|remember\b|raise|lower|increase|decrease|bump|reduce|cut|double|triple|halve|(?:make|let) (?:it|that)\b|rather\b|write (?:a|down)|log a|leave a|put|hand over|transfer|close|pin)\b`)
 
 	about    = form(`(?:who is|who's|who are|tell me (?:more |everything |something )?about|what do (?:we|you) know about|(?:show|open|give|get)(?: me)?(?: (?:the|an?))?(?: (?:full |short )?(?:details?|record|card|profile|summary|overview))?(?: (?:of|for|on|about))?|everything (?:about|on)|summari[sz]e|(?:a )?summary of|(?:the )?details?(?: (?:of|for|on|about))|more (?:about|on)|look up|find|search(?: for)?|describe|info(?:rmation)? (?:on|about)|what about|and|how about) (.+)`)
 	fieldOf  = form(`(?:what(?:'s| is| are)|who(?:'s| is)|tell me|give me|show me|do you know|i need)?\s*(?:the )?(email|e-mail|mail|email address|mail address|phone|phone number|telephone|title|job|job title|role|status|stage|score|value|owner|city|country|location|company|employer|source|last contact|domain|website|plan|size|industry|active users|due date|deadline|region|target|project|description)(?: address)? (?:of|for) (.+)`)
@@ -76,7 +76,8 @@ var (
 	doesWhat = form(`what does (.+?) do(?: (?:at|for|there)\b.*)?`)
 	isItDone = form(`(?:is|was|has) (?:the (?:lead|project) )?(.+?) (?:been |already |still |now )*(new|contacted|qualified|won|lost|planned|active|paused|done|unsubscribed)`)
 	whenDue  = form(`when (?:is|does|will|did|was) (?:the project )?(.+?) (due|end|ends|finish|over|start|starts|begin|created|added)`)
-	saidOf   = form(`(?:what (?:was|did we|has been|is) (?:said|agreed|note|noted|written)(?: down)?(?: (?:about|on|with|for|to))|what's new (?:with|at)|(?:show|list|read|give|find|any|are there|do we have|what are)?(?: me)?\s*(?:all |the |any |latest |last |recent )*notes (?:about|on|of|for|from|with|at)) (.+)`)
+	saidOf   = form(`(?:what (?:was|did we|has been|is) (?:said|agreed|note|noted|written)(?: down)?(?: (?:about|on|with|for|to))|(?:what's|what is|anything|something) new (?:with|at|on|about)|(?:show|list|read|give|find|any|are there|do we have|what are)?(?: me)?\s*(?:all |the |any |latest |last |recent )*notes (?:about|on|of|for|from|with|at)) (.+)`)
+	advice   = form(`(?:who|which (?:lead|deal|contact)s?) (?:should|do|shall|can) (?:i|we) (?:call|contact|ring|phone|talk to|speak (?:to|with)|follow up with|chase|look at|work on)(?: first| next| now| again)*(?: today| this week)?|what should (?:i|we) (?:do|work on)(?: first| next| now| today)*|(?:what|who)(?:'s| is) next`)
 	nameOnly = pattern.New(`^(?:\p{Lu}[\p{L}.'-]*)(?:\s+(?:de|van|der|von|\p{Lu}[\p{L}.'-]*))*$`)
 )
 
@@ -89,6 +90,8 @@ func kindOfRequest(text string) sortOf {
 		}
 	}
 	switch {
+	case whatDone.MatchString(end):
+		return small
 	case fieldOf.MatchString(end):
 		return detail
 	case noteFor.MatchString(text) && !asks.MatchString(text), noteOn.MatchString(text), assigning.MatchString(end) && !pattern.New(`(?i)^give me\b`).MatchString(end):
@@ -144,6 +147,9 @@ func (u *turn) answer(text string) (string, bool) {
 	end := bare(text)
 	switch kindOfRequest(text) {
 	case small:
+		if whatDone.MatchString(end) {
+			return u.done(), true
+		}
 		for _, t := range talk {
 			if t.form.MatchString(end) {
 				return t.say, true
@@ -160,6 +166,10 @@ func (u *turn) answer(text string) (string, bool) {
 	if end == "" {
 		return helpText, true
 	}
+	if advice.MatchString(end) {
+		say, ok := u.answer("Which of my open leads have not been contacted for the longest?")
+		return "I decide nothing by myself. What may help: " + say, ok
+	}
 	known := resourceIn(text) != "" || follows.MatchString(text) || ofThose.MatchString(text)
 	if !known && !asks.MatchString(text) {
 		return "I did not understand that. " + helpText, true
@@ -170,6 +180,28 @@ func (u *turn) answer(text string) (string, bool) {
 	}
 	if !a.own && len(a.filters) == 0 && a.owner == "" && a.company == "" && a.sort == "" && a.intent == list && !follows.MatchString(text) {
 		return "I did not understand that. " + helpText, true
+	}
+	if len(a.left) > 0 && a.filters["city"] != nil && a.resource == "leads" {
+		if done, say, ok := u.inProject(a, a.left...); done || !ok {
+			return say, ok
+		}
+	}
+	if len(a.left) > 0 {
+		switch found, ok := u.holding(a); {
+		case !ok:
+			return "", false
+		case found:
+			return u.report(a)
+		}
+	}
+	if len(a.left) > 0 {
+		return a.partly(u.known[a.resource]), true
+	}
+	if a.intent == sharing {
+		if !u.named(a.query) {
+			return "", false
+		}
+		return u.shares(a, text)
 	}
 	return u.report(a)
 }

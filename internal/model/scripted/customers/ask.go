@@ -18,6 +18,7 @@ const (
 	average   intent = "average"
 	grouping  intent = "group"
 	comparing intent = "compare"
+	sharing   intent = "share"
 )
 
 // asked is a question about many records.
@@ -30,6 +31,7 @@ type asked struct {
 	guess  bool     // by is only likely: the keys are names
 	page   int      // from 0
 	of     string   // what is to be added up; "": what the CRM adds up
+	left   []string // words that were not understood
 }
 
 var (
@@ -90,6 +92,7 @@ func (u *turn) understand(text string, earlier []Exchange) (a *asked, ok bool) {
 	}
 	a.read(r, text, u.Now)
 	a.intentOf(r, text)
+	defer func() { a.left = a.unread(r, text) }()
 	if base != nil {
 		a.over(base.query)
 		if a.intent == "" {
@@ -127,6 +130,11 @@ func (a *asked) intentOf(r *resource, text string) {
 		a.of = strings.ToLower(m[1])
 	}
 	switch {
+	case share.MatchString(text):
+		a.intent = sharing
+		if m := byField.FindStringSubmatch(text); m != nil && can(field(m[1])) {
+			a.by = field(m[1])
+		}
 	case compares.MatchString(text) && a.comparison(can, text):
 		a.intent = comparing
 	case whoMost.MatchString(text) && can("owner_id"):
@@ -282,7 +290,7 @@ func (u *turn) report(a *asked) (string, bool) {
 	if most < 1 || most > shown {
 		most = shown
 	}
-	in := with("page_size", most, "fields", r.fieldsOf("id", "name", "title", "company", "status", "value", "score", "owner", "city", "industry", "plan", "active_users", "region", "due_on", "target", "text", "lead", "project", "author", "created_at", "last_contact_on"))
+	in := with("page_size", most, "fields", r.fieldsOf(append(a.columns, "id", "name", "title", "company", "status", "value", "score", "owner", "city", "industry", "plan", "active_users", "region", "due_on", "target", "text", "lead", "project", "author", "created_at", "last_contact_on")...))
 	if a.sort != "" {
 		in["sort"] = a.sort
 	}
@@ -308,7 +316,7 @@ func (u *turn) report(a *asked) (string, bool) {
 		return "There are no more of the " + grouped(total) + " " + a.noun(total) + ".", true
 	case a.page > 0 && total > 0:
 		first := a.page*most + 1
-		return fmt.Sprintf("%d to %d of the %s %s%s:\n\n%s", first, first+len(items)-1, grouped(total), a.noun(total), sorted, lines(a.resource, items)), true
+		return fmt.Sprintf("%d to %d of the %s %s%s:\n\n%s", first, first+len(items)-1, grouped(total), a.noun(total), sorted, lines(a.resource, items, a.columns...)), true
 	case total == 0:
 		return "There are no " + a.noun(2) + ".", true
 	case a.most == 1 || total == 1:
@@ -318,16 +326,18 @@ func (u *turn) report(a *asked) (string, bool) {
 		} else if a.sorted != "" {
 			head = fmt.Sprintf("Of the %s %s, the first one%s:", grouped(total), a.noun(total), sorted)
 		}
-		return head + "\n\n" + lines(a.resource, items), true
+		return head + "\n\n" + lines(a.resource, items, a.columns...), true
 	case total > len(items):
-		return fmt.Sprintf("There are **%s** %s. The first %d%s:\n\n%s", grouped(total), a.noun(total), len(items), sorted, lines(a.resource, items)), true
+		return fmt.Sprintf("There are **%s** %s. The first %d%s:\n\n%s", grouped(total), a.noun(total), len(items), sorted, lines(a.resource, items, a.columns...)), true
 	}
-	return fmt.Sprintf("There are **%s** %s%s:\n\n%s", grouped(total), a.noun(total), sorted, lines(a.resource, items)), true
+	return fmt.Sprintf("There are **%s** %s%s:\n\n%s", grouped(total), a.noun(total), sorted, lines(a.resource, items, a.columns...)), true
 }
 
-// inProject answers a question about a place that may be a project. done is false if it is none.
-func (u *turn) inProject(a *asked) (done bool, say string, ok bool) {
+// inProject answers a question about a place that may be a project, of whose name more may follow.
+// done is false if it is none.
+func (u *turn) inProject(a *asked, more ...string) (done bool, say string, ok bool) {
 	name, _ := a.filters["city"].(string)
+	name = strings.Join(append([]string{name}, more...), " ")
 	if !u.learned("projects") {
 		return false, "", false
 	}

@@ -36,7 +36,18 @@ func (u *turn) change(text string) (string, bool) {
 	name, changes := "", map[string]string{}
 	// "mark her as won and assign her to Jonas": several changes of one record are one request.
 	for _, part := range parts(end) {
-		n, field, value := changeIn(part)
+		n, field, value, ok := u.amended(part)
+		if !ok {
+			return "", false
+		}
+		if field == "" {
+			n, field, value = changeIn(part)
+		}
+		if m := makeIt.FindStringSubmatch(part); m != nil && field == "" {
+			if id, last := u.lastField(); last != "" {
+				n, field, value = "`"+id+"`", fieldName(last), m[1]
+			}
+		}
 		if field == "" {
 			return "I did not understand what to change. For example: “Set the score of Ana Ruiz to 80”, “Mark her as won”, “Assign her to Jonas”.", true
 		}

@@ -240,7 +240,7 @@ func oneLine(s string) string {
 
 var (
 	polite = pattern.New(`(?i)^(?:(?:(?:no|nope|wait|stop|actually|instead|rather|sorry|cancel|not that)[,.!:;]+\s+)|(?:please|hey|hello|hi|ok|okay|so|now|well|also|could you|can you|would you|will you|i want you to|i would like to|i'd like to|i want to|i need to|let's|just|kindly)\b[,!:]?\s+)+`)
-	ending = pattern.New(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are|instead|after all)\b)?[\s.!?,;]*$`)
+	ending = pattern.New(`(?i)[\s,]*(?:\b(?:please|pls|thanks|thank you|for me|right now|at the moment|currently|so far|by now|do we have|do i have|are there|have we got|there are|instead|after all|again)\b)?[\s.!?,;]*$`)
 	quotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "‘", "'", "’", "'", "\u00a0", " ")
 )
 

@@ -1,6 +1,7 @@
 package customers
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,33 @@ func (u *turn) newest(resource string) (f found, ok bool) {
 	items := answers[0].items()
 	if len(items) == 0 {
 		u.failed = "There are no " + noun(resource, 2) + "."
+		return f, false
+	}
+	return u.byID(items[0].text("id"))
+}
+
+var theMost = pattern.New(`^(?:the |our |my )?(?:most|least|biggest|largest|richest|best|strongest|hottest|warmest|highest|smallest|cheapest|worst|weakest|coldest|lowest|oldest|earliest|one (?:that|who) (?:has|was))\b`)
+
+// first is the record that comes first in the order that a text asks for: "the cheapest lead".
+func (u *turn) first(text string) (f found, ok bool) {
+	a, ok := u.understand(text, u.Earlier)
+	if !ok || !u.named(a.query) {
+		return f, false
+	}
+	r := u.known[a.resource]
+	if len(a.left) > 0 || a.sort == "" {
+		u.failed = "I do not know which one you mean: name it, please."
+		return f, false
+	}
+	in := maps.Clone(a.filters)
+	in["sort"], in["page_size"], in["fields"] = a.sort, 1, "id"
+	answers, ok := u.fetch(get(r.path(), in))
+	if !ok {
+		return f, false
+	}
+	items := answers[0].items()
+	if len(items) == 0 {
+		u.failed = "There are no " + a.noun(2) + "."
 		return f, false
 	}
 	return u.byID(items[0].text("id"))
@@ -139,9 +167,15 @@ func (u *turn) entity(text string, only ...string) (f found, ok bool) {
 		}
 		return u.byID(ids[n-1])
 	}
+	if of := someNoun.FindStringSubmatch(text); of != nil && pronoun.MatchString(text) { // "that note" is none of the leads
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return plural(id[:strings.Index(id, "-")]) != plural(of[1]) })
+		ids = ids[:min(len(ids), 1)]
+	}
 	switch {
 	case inID.MatchString(text):
 		return u.byID(inID.FindString(text))
+	case theMost.MatchString(text) && (resourceIn(text) != "" || ofThose.MatchString(text)):
+		return u.first(text)
 	case text == "" || pronoun.MatchString(text):
 		switch {
 		case u.page != nil && (len(ids) != 1 || strings.HasPrefix(strings.ToLower(text), "this")):

@@ -6,15 +6,16 @@ import (
 )
 
 // lines shows records as a numbered list. The ids are for what follows: "the second one".
-func lines(resource string, items []record) string {
+// columns are shown beside what is always shown.
+func lines(resource string, items []record, columns ...string) string {
 	var b strings.Builder
 	for i, r := range items {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, line(resource, r))
+		fmt.Fprintf(&b, "%d. %s\n", i+1, line(resource, r, columns))
 	}
 	return strings.TrimSpace(b.String())
 }
 
-func line(resource string, r record) string {
+func line(resource string, r record, columns []string) string {
 	var parts []string
 	add := func(text string) {
 		if text != "" {
@@ -65,6 +66,19 @@ func line(resource string, r record) string {
 		add(r.text("author"))
 		if at := r.text("created_at"); at != "" {
 			add(nice(at))
+		}
+	}
+	for _, c := range columns {
+		label := ""
+		for _, l := range labels {
+			if l[0] == c {
+				label = l[1]
+			}
+		}
+		if v := shownValue(c, r[c]); v != "" {
+			add(label + " " + v)
+		} else {
+			add("no " + label)
 		}
 	}
 	if len(parts) == 0 {

@@ -79,8 +79,8 @@ func (r *resource) remove() string  { return "DELETE " + r.path() + "/{id}" }
 
 // hasValue reports whether a filter may have a value.
 func (r *resource) hasValue(v string) bool {
-	for _, p := range r.requests[r.list()] {
-		if slices.Contains(p.values, v) {
+	for name, p := range r.requests[r.list()] {
+		if name != "fields" && name != "sort" && slices.Contains(p.values, v) {
 			return true
 		}
 	}

@@ -9,15 +9,16 @@ import (
 )
 
 var (
-	aTime  = pattern.New(`(?i)^(?:the )?(?:last|this|past|next|today|yesterday|total|all|general|detail|january|february|march|april|may|june|july|august|september|october|november|december|\d+)\b`)
-	aMonth = pattern.New(`^(?:January|February|March|April|May|June|July|August|September|October|November|December)$`)
-	span   = pattern.New(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
-	recent = pattern.New(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
-	since  = pattern.New(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
-	months = pattern.New(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
-	due    = pattern.New(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
-	starts = pattern.New(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
-	spoken = pattern.New(`(?i)\b(?:contacted|spoken|spoke|talked|called|last contact)\b`)
+	aTime    = pattern.New(`(?i)^(?:the )?(?:last|this|past|next|today|yesterday|total|all|general|detail|january|february|march|april|may|june|july|august|september|october|november|december|\d+)\b`)
+	aMonth   = pattern.New(`^(?:January|February|March|April|May|June|July|August|September|October|November|December)$`)
+	span     = pattern.New(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
+	recent   = pattern.New(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
+	since    = pattern.New(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:last )?(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
+	months   = pattern.New(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
+	due      = pattern.New(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
+	starts   = pattern.New(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
+	weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+	spoken   = pattern.New(`(?i)\b(?:contacted|spoken|spoke|talked|called|last contact)\b`)
 )
 
 // when finds the time that a question is about: of what it says was done, or else when records were
@@ -28,7 +29,7 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		q.set("last_contact_until", day, "that were last contacted before "+nice(day))
 		return
 	}
-	if noCall.MatchString(text) && takes("status") {
+	if noCall.MatchString(text) && !longest.MatchString(text) && takes("status") {
 		q.filters["status"] = "new"
 		q.say("status", "that nobody has contacted yet")
 	}
@@ -38,6 +39,8 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		name, verb = "due", "due"
 	case starts.MatchString(text) && takes("starts_from"):
 		name, verb = "starts", "starting"
+	case updated.MatchString(text) && takes("updated_from"):
+		name, verb = "updated", "changed"
 	case spoken.MatchString(text) && takes("last_contact_from"):
 		name, verb = "last_contact", "last contacted"
 		if q.filters["status"] == "contacted" {
@@ -74,6 +77,10 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		case "this week":
 			between(monday, monday.AddDate(0, 0, 6), "this week")
 		case "last week":
+			if strings.Contains(strings.ToLower(text), "since last week") {
+				between(monday.AddDate(0, 0, -7), time.Time{}, "since last week")
+				return
+			}
 			between(monday.AddDate(0, 0, -7), monday.AddDate(0, 0, -1), "last week")
 		case "next week":
 			between(monday.AddDate(0, 0, 7), monday.AddDate(0, 0, 13), "next week")
@@ -93,6 +100,9 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 	}
 	if m := since.FindStringSubmatch(text); m != nil {
 		at, err := time.Parse(time.DateOnly, m[2])
+		if back := slices.IndexFunc(weekdays, func(name string) bool { return strings.HasSuffix(strings.ToLower(m[2]), name) }); back >= 0 {
+			at, err = day.AddDate(0, 0, -(int(day.Weekday())-back+7)%7), nil
+		}
 		if err != nil {
 			if at, err = time.Parse("January 2 2006", m[2]+day.Format(" 2006")); err != nil {
 				at, err = time.Parse("January 2006", m[2]+day.Format(" 2006"))

@@ -46,7 +46,8 @@ type query struct {
 	owner    string // a name that has to be looked up, or "me"
 	company  string // the same
 	project  string
-	own      bool // the question names the resource
+	own      bool     // the question names the resource
+	columns  []string // fields that are shown beside those that a list always has
 }
 
 // phrase says a filter in words.
@@ -117,6 +118,9 @@ func (q *query) over(base *query) {
 	if q.most == 0 {
 		q.most = base.most
 	}
+	if len(q.columns) == 0 {
+		q.columns = base.columns
+	}
 }
 
 var (
@@ -143,7 +147,7 @@ var (
 	longAgo  = pattern.New(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
 	compare  = pattern.New(`(?i)\b(score|value|worth|revenue|active users?|users|target)s?\b(?: is| are| of)?\s*(?:(above|over|more than|greater than|higher than|bigger than|at least|from|>=?|below|under|less than|lower than|at most|up to|<=?))\s*(?:€|eur )?\s*([\d.,]+)\s*(k|m|thousand|million)?`)
 	counted  = pattern.New(`(?i)\b(above|over|more than|at least|below|under|less than|fewer than|at most)\s+(\d[\d.,]*)\s*(k|m|thousand|million)?\s*(€|euros?|eur|active users|users)`)
-	top      = pattern.New(`(?i)\b(?:top|best|first|biggest|largest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:best|biggest|largest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
+	top      = pattern.New(`(?i)\b(?:top|best|first|biggest|largest|smallest|cheapest|worst|lowest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:\w+ )?(?:best|biggest|largest|smallest|cheapest|worst|weakest|lowest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
 	orders   = pattern.New(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
 	quoted   = pattern.New(`"([^"]+)"`)
 	mention  = pattern.New(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
@@ -264,7 +268,24 @@ func (q *query) read(r *resource, text string, now time.Time) {
 		q.bound(takes, name, m[1], amount(m[2], m[3]))
 	}
 	q.when(takes, rest, now)
+	if noMail.MatchString(rest) && takes("unsubscribed") {
+		q.set("unsubscribed", true, "that get no mails")
+	}
+	if late.MatchString(rest) && takes("due_until") {
+		q.set("due_until", now.AddDate(0, 0, -1).Format("2006-01-02"), "past their due date")
+		if q.filters["status"] == nil {
+			q.filters["status"] = "planned,active,paused"
+		}
+	}
 	q.order(r, lower)
+	for _, m := range columns.FindAllStringSubmatch(text, -1) {
+		if name := fieldName(m[1]); r.fieldsOf(name) != "" {
+			q.columns = append(q.columns, name)
+		}
+	}
+	if name := strings.TrimPrefix(q.sort, "-"); name == "last_contact_on" || name == "created_at" && q.resource == "leads" || name == "target" {
+		q.columns = append(q.columns, name)
+	}
 }
 
 func countryOf(word string) string {
@@ -277,6 +298,9 @@ func countryOf(word string) string {
 
 func (q *query) place(takes func(string) bool, name string) {
 	name = strings.TrimSpace(name)
+	if len(name) > 4 && strings.EqualFold(name[:4], "the ") && countries[strings.ToLower(name)] == "" {
+		name = name[4:]
+	}
 	key := strings.ToLower(name)
 	switch {
 	case aMonth.MatchString(name) || aTime.MatchString(name):
@@ -315,7 +339,7 @@ func (q *query) enums(r *resource, lower string) {
 			if v == "none" || name == "status" && v == "contacted" && (noCall.MatchString(lower) || longAgo.MatchString(lower)) {
 				continue
 			}
-			if slices.Contains(words, v) || v == "outbound" && slices.Contains(words, "outreach") || v == "won" && (slices.Contains(words, "win") || slices.Contains(words, "wins")) || v == "lost" && slices.Contains(words, "lose") {
+			if slices.Contains(words, v) || slices.Contains(words, v+"s") || v == "outbound" && slices.Contains(words, "outreach") || v == "won" && (slices.Contains(words, "win") || slices.Contains(words, "wins")) || v == "lost" && slices.Contains(words, "lose") {
 				found = append(found, v)
 			}
 		}
@@ -359,20 +383,50 @@ func (q *query) bound(takes func(string) bool, name, word string, n int) {
 	}
 	label := strings.ReplaceAll(name, "_", " ")
 	shown := grouped(n)
-	if name == "value" {
-		shown = "€" + shown
+	switch name {
+	case "value":
+		shown, label = "€"+shown, "a value"
+	case "active_users":
+	default:
+		label = "a " + label
 	}
 	switch word = strings.ToLower(word); word {
 	case "at least", "from", ">=":
-		q.set(low, n, fmt.Sprintf("with a %s of at least %s", label, shown))
+		q.set(low, n, fmt.Sprintf("with %s of at least %s", label, shown))
 	case "at most", "up to", "<=":
-		q.set(high, n, fmt.Sprintf("with a %s of at most %s", label, shown))
+		q.set(high, n, fmt.Sprintf("with %s of at most %s", label, shown))
 	case "below", "under", "less than", "lower than", "fewer than", "<":
-		q.set(high, n-1, fmt.Sprintf("with a %s below %s", label, shown))
+		q.set(high, n-1, fmt.Sprintf("with %s below %s", label, shown))
 	default:
-		q.set(low, n+1, fmt.Sprintf("with a %s above %s", label, shown))
+		q.set(low, n+1, fmt.Sprintf("with %s above %s", label, shown))
 	}
 }
+
+// superlatives are the orders that words ask for; the first sort that the resource has is taken.
+var superlatives = []struct {
+	form  *pattern.Regexp
+	sorts [][2]string
+}{
+	{re(`most valuable|worth (?:the )?most|biggest|largest|highest value|most money|richest|most expensive`), [][2]string{{"-value", "by value"}, {"-active_users", "by active users"}, {"-target", "by target"}}},
+	{re(`best|strongest|hottest|most promising|highest score|warmest|top|highest`), [][2]string{{"-score", "by score"}, {"-active_users", "by active users"}, {"-target", "by target"}}},
+	{re(`smallest|least valuable|worth (?:the )?least|cheapest|lowest value`), [][2]string{{"value", "the smallest first"}, {"active_users", "the fewest users first"}, {"target", "the smallest target first"}}},
+	{re(`worst|weakest|coldest|lowest score|lowest|least promising`), [][2]string{{"score", "the lowest score first"}, {"active_users", "the fewest users first"}}},
+	{re(`most active|most (?:active )?users`), [][2]string{{"-active_users", "by active users"}}},
+	{longest, [][2]string{{"last_contact_on", "the longest without contact first"}}},
+	{re(`(?:most recently|last) (?:contacted|called|spoken to)`), [][2]string{{"-last_contact_on", "the last contacted first"}}},
+	{re(`newest|latest|most recent|recent|recently|just came in|last (?:\d+|few)`), [][2]string{{"-created_at", "the newest first"}}},
+	{re(`oldest|earliest`), [][2]string{{"created_at", "the oldest first"}}},
+	{re(`due (?:first|next|soonest)|next deadline|soonest`), [][2]string{{"due_on", "by due date"}}},
+}
+
+var (
+	superlative = re(`most valuable|worth (?:the )?(?:most|least)|most money|most expensive|(?:most|least) promising|most active(?: users)?|most users|most recent(?:ly)?|recently|just came in|(?:highest|lowest) (?:score|value)|least valuable|biggest|largest|richest|best|strongest|hottest|warmest|highest|smallest|cheapest|worst|weakest|coldest|lowest|newest|latest|oldest|earliest|soonest|due (?:first|next|soonest)|next deadline|last (?:\d+|few)`)
+	longest     = pattern.New(`(?i)(?:(?:\bnot|n't|\bnobody|\bno one)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*\blongest(?: time)?|\blongest (?:ago|without (?:a )?(?:contact|call|word))|\b(?:contacted|spoken to|called|talked to) (?:the )?longest ago|\bwaiting (?:the )?longest|\bleast recently (?:contacted|called))\b`)
+	noMail      = re(`unsubscribed|(?:get|want|receive)s? no (?:mails?|e-?mails?|newsletters?)|opted out`)
+	updated     = pattern.New(`(?i)\b(?:changed|updated|modified|edited)\b`)
+	late        = pattern.New(`(?i)\b(?:overdue|(?:running|run|are|is) (?:late|behind)|late|behind schedule|past (?:their|its|the) (?:due date|deadline)|missed (?:their|its|the) deadline)\b`)
+	columns     = pattern.New(`(?i)\b(?:the )?(e-?mail|phone number|phone|telephone|source|job title|domain|website|description|last contact)(?: address(?:es)?|s)? (?:and|of|for)\b`)
+)
 
 func (q *query) order(r *resource, lower string) {
 	sorts := r.requests[r.list()]["sort"].values
@@ -393,31 +447,17 @@ func (q *query) order(r *resource, lower string) {
 			by(name, "by "+m[1])
 		}
 	}
-	has := func(words string) bool { return pattern.New(`\b(?:` + words + `)\b`).MatchString(lower) }
-	switch {
-	case has(`most valuable|worth (?:the )?most|biggest|largest|highest value|most money|richest`):
-		by("-value", "by value")
-		by("-active_users", "by active users")
-	case has(`best|strongest|hottest|most promising|highest score|warmest|top`):
-		by("-score", "by score")
-		by("-active_users", "by active users")
-	case has(`smallest|least valuable|cheapest|lowest value`):
-		by("value", "the smallest first")
-		by("active_users", "the fewest users first")
-	case has(`worst|weakest|coldest|lowest score`):
-		by("score", "the lowest score first")
-	case has(`most active|most users`):
-		by("-active_users", "by active users")
-	case has(`newest|latest|most recent|recent|just came in|last (?:\d+|few)`):
-		by("-created_at", "the newest first")
-	case has(`oldest|earliest`):
-		by("created_at", "the oldest first")
-	case has(`due (?:first|next|soonest)|next deadline`):
-		by("due_on", "by due date")
+	for _, o := range superlatives {
+		if o.form.MatchString(lower) {
+			for _, s := range o.sorts {
+				by(s[0], s[1])
+			}
+			break
+		}
 	}
 	if m := top.FindStringSubmatch(lower); m != nil {
 		q.most = numberOf(m[1] + m[2])
-	} else if pattern.New(`\b(?:which|what|who)\b.*\b(?:lead|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || pattern.New(`\bthe (?:best|biggest|largest|newest|oldest|latest|most \w+) (?:lead|company|project|note)\b`).MatchString(lower) {
+	} else if pattern.New(`\b(?:which|what|who)\b.*\b(?:lead|deal|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || pattern.New(`\bthe (?:best|biggest|largest|newest|oldest|latest|cheapest|smallest|worst|lowest|highest|strongest|hottest|most \w+) (?:\w+ )?(?:lead|deal|company|project|note)\b`).MatchString(lower) {
 		q.most = 1
 	}
 }
