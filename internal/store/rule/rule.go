@@ -182,6 +182,11 @@ func Held(in *parley.SessionInfo) bool {
 	return in.Waiting > 0 || in.Turn != nil && in.Turn.Status.Open()
 }
 
+// Waits reports whether a session that is held waits for somebody, and not only runs.
+func Waits(in *parley.SessionInfo) bool {
+	return in.Waiting > 0 || in.Turn != nil && in.Turn.Status == parley.StatusWaiting
+}
+
 // Encode returns v's JSON as rows store it. Rows are plain data, so it can fail only on
 // invalid raw JSON inside them.
 func Encode(v any) ([]byte, error) {

@@ -90,12 +90,13 @@ type place struct {
 	epoch, seq        int64
 	shared, condensed int64 // see migration 0004
 	bytes             int64
+	tail              string // see migration 0015
 }
 
 func find(c *conn, p parley.Principal, id parley.SessionID) (at place, err error) {
 	found := false
-	err = c.rows(`SELECT user, org, epoch, seq, shared, condensed, bytes FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
-		at = place{id, s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5), s.ColumnInt64(6)}
+	err = c.rows(`SELECT user, org, epoch, seq, shared, condensed, bytes, tail FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
+		at = place{id, s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5), s.ColumnInt64(6), s.ColumnText(7)}
 		found = true
 		return nil
 	}, string(id), p.IsSystem(), p.User, p.Org)
@@ -124,17 +125,24 @@ func extend(c *conn, p parley.Principal, r rows) error {
 	if err := rule.SameOwner(r.Index.Session, at.user, at.org); err != nil {
 		return err
 	}
-	last := r.After + int64(len(r.Events))
-	if in := r.Index.Session; in != nil {
-		err = c.exec(`UPDATE sessions SET seq = ?2, app = ?3, status = ?4, updated = ?5, info = ?6, held = ?7, steps = ?8, bytes = bytes + ?9 WHERE id = ?1`,
-			string(r.Session), last, in.App, string(in.Status), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince), rule.Bytes(r.Batch))
-	} else if n := rule.Bytes(r.Batch); last != r.After || n != 0 {
-		err = c.exec(`UPDATE sessions SET seq = ?2, bytes = bytes + ?3 WHERE id = ?1`, string(r.Session), last, n)
-	}
+	grown, err := put(c, r, at.user, at.org)
 	if err != nil {
 		return err
 	}
-	return put(c, r, at.user, at.org)
+	if len(r.Events) > 0 {
+		if at.tail, err = grow(c, r.Session, at.tail, grown); err != nil {
+			return err
+		}
+	}
+	last := r.After + int64(len(r.Events))
+	if in := r.Index.Session; in != nil {
+		return c.exec(`UPDATE sessions SET seq = ?2, app = ?3, status = ?4, updated = ?5, info = ?6, held = ?7, steps = ?8, bytes = bytes + ?9, waits = ?10, tail = ?11 WHERE id = ?1`,
+			string(r.Session), last, in.App, string(in.Status), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince), rule.Bytes(r.Batch), rule.Waits(in), at.tail)
+	}
+	if n := rule.Bytes(r.Batch); last != r.After || n != 0 {
+		return c.exec(`UPDATE sessions SET seq = ?2, bytes = bytes + ?3, tail = ?4 WHERE id = ?1`, string(r.Session), last, n, at.tail)
+	}
+	return nil
 }
 
 // create makes the session of r, beginning with the log of parent, if any, up to r.After.
@@ -164,9 +172,9 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 		held += parent.bytes
 		shared, condensed = r.After, min(parent.condensed, r.After)
 	}
-	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed, bytes) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed, bytes, direct, waits) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id, in.User, in.Org, in.App, string(in.Status), r.Owner, r.After+int64(len(r.Events)), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince),
-		shared, condensed, held)
+		shared, condensed, held, in.Direct, rule.Waits(in))
 	if err != nil {
 		return err
 	}
@@ -175,72 +183,77 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 			return err
 		}
 	}
-	return put(c, r, in.User, in.Org)
+	events, err := put(c, r, in.User, in.Org)
+	if err != nil || len(r.Events) == 0 {
+		return err
+	}
+	return c.exec(`UPDATE sessions SET tail = ?2 WHERE id = ?1`, id, events.String())
 }
 
-// put writes everything except the session's row. Statements that may be refused come
-// first.
-func put(c *conn, r rows, user, org string) error {
+// put writes everything except the session's row, and returns where the events are. Statements
+// that may be refused come first.
+func put(c *conn, r rows, user, org string) (events span, err error) {
 	id := string(r.Session)
 	for _, k := range r.Index.Keys {
 		err := c.exec(`INSERT OR IGNORE INTO keys (session, key, user, org, of, body, made, turn) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			string(k.Session), k.Key, user, org, id, string(k.Body), string(k.Made), string(k.Turn))
 		if err != nil {
-			return err
+			return events, err
 		}
 		if c.Changes() == 0 {
-			return rule.KeyTaken(k.Key)
+			return events, rule.KeyTaken(k.Key)
 		}
 	}
 	for _, d := range r.Index.Release {
 		if err := c.exec(`DELETE FROM refs WHERE session = ? AND digest = ?`, id, string(d)); err != nil {
-			return err
+			return events, err
 		}
 	}
 	for _, a := range r.Index.DropArtifacts {
 		if err := c.exec(`DELETE FROM artifacts WHERE session = ? AND id = ?`, id, string(a)); err != nil {
-			return err
+			return events, err
 		}
 	}
 	refers := rule.RefersOf(r.Batch)
 	for _, d := range r.Index.Blobs {
 		if ok, err := exists(c, `SELECT 1 FROM blobs WHERE digest = ?`, string(d)); err != nil {
-			return err
+			return events, err
 		} else if !ok {
-			return rule.NoBlob(d)
+			return events, rule.NoBlob(d)
 		}
 		if err := c.exec(`INSERT OR IGNORE INTO refs (session, digest, seq) VALUES (?, ?, ?)`, id, string(d), refers.Blob(d)); err != nil {
-			return err
+			return events, err
 		}
 	}
 	if r.Condense > 0 {
 		if err := condense(c, id, r.Condense); err != nil {
-			return err
+			return events, err
 		}
 	}
-	for _, e := range r.Events {
-		var data []byte // NULL when there is none
-		if len(e.Data) > 0 {
-			data = e.Data
-		}
-		err := c.exec(`INSERT INTO events (session, seq, turn, agent, time, type, v, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, e.Seq, string(e.Turn), string(e.Agent), rule.Millis(e.Time), string(e.Type), e.V, data)
-		if err != nil {
-			return err
-		}
+	if events, err = putEvents(c, r); err != nil {
+		return events, err
 	}
 	if err := putIndex(c, r, refers, user, org); err != nil {
-		return err
+		return events, err
 	}
 	if err := putRows(c, r.Index, user, org); err != nil {
-		return err
+		return events, err
 	}
 	for _, call := range r.Index.DropChunks {
 		if err := c.exec(`DELETE FROM chunks WHERE session = ? AND call = ?`, id, string(call)); err != nil {
-			return err
+			return events, err
 		}
 	}
-	return nil
+	return events, nil
+}
+
+func putEvent(c *conn, e parley.Event) error {
+	var data []byte // NULL when there is none
+	if len(e.Data) > 0 {
+		data = e.Data
+	}
+	return c.exec(`INSERT INTO events (session, seq, turn, agent, time, type, v, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		string(e.Session), e.Seq, string(e.Turn), string(e.Agent), rule.Millis(e.Time), string(e.Type), e.V, data)
 }
 
 func putIndex(c *conn, r rows, refers rule.Refers, user, org string) error {

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	zombie "zombiezen.com/go/sqlite"
@@ -15,9 +17,9 @@ import (
 
 var _ seam.Copyable = (*Store)(nil)
 
-// uncopied are tables about this file alone. The bodies of blobs are copied as a column, and
-// holdings are counted from the sessions.
-var uncopied = []string{"probe", "bodies", "app_tables", "holdings", rule.CopyTable}
+// uncopied are tables and columns about this file alone. The bodies of blobs are copied as a
+// column, holdings are counted from the sessions, and spans from the events.
+var uncopied = []string{"probe", "bodies", "app_tables", "holdings", "spans", "events.at", "sessions.tail", "sessions.direct", "sessions.waits", rule.CopyTable}
 
 // CopyTables implements seam.Copyable.
 func (s *Store) CopyTables(ctx context.Context) (out []seam.CopyTable, err error) {
@@ -35,7 +37,7 @@ func (s *Store) CopyTables(ctx context.Context) (out []seam.CopyTable, err error
 	keys := map[string][]column{}
 	at := map[string]int{}
 	for _, c := range all {
-		if slices.Contains(uncopied, c.table) {
+		if slices.Contains(uncopied, c.table) || slices.Contains(uncopied, c.table+"."+c.name) {
 			continue
 		}
 		i, ok := at[c.table]
@@ -58,7 +60,8 @@ func (s *Store) CopyTables(ctx context.Context) (out []seam.CopyTable, err error
 			keys[c.table] = append(keys[c.table], c)
 		}
 	}
-	// The key of rows elsewhere is their name; the version is this file's way to number them.
+	// The keys of rows elsewhere; versions and rows of events are this file's way to number them.
+	keys["events"] = []column{{name: "session", key: 1}, {name: "seq", key: 2}}
 	keys["index_rows"] = []column{{name: "kind", key: 1}, {name: "user", key: 2}, {name: "org", key: 3}, {name: "id", key: 4}}
 	for name, i := range at {
 		if name == "blobs" {
@@ -93,11 +96,16 @@ func (s *Store) CopyOut(ctx context.Context, t seam.CopyTable, after []any, row 
 	}
 	key := strings.Join(names(rule.KeyOf(t)), ", ")
 	query := `SELECT ` + strings.Join(names(t.Columns), ", ") + ` FROM ` + copyName(t)
+	events := t.String() == "events"
 	if t.String() == "blobs" {
 		query += ` JOIN bodies USING (digest)`
 	}
 	var args []any
-	if after != nil {
+	switch {
+	case events:
+		query += ` WHERE at BETWEEN ? AND ? AND (session, seq) > (?, ?)`
+		key = "at"
+	case after != nil:
 		query += ` WHERE (` + key + `) > (?` + strings.Repeat(", ?", len(after)-1) + `)`
 		for i, v := range after {
 			if b, ok := v.([]byte); ok && !rule.KeyOf(t)[i].Int {
@@ -109,7 +117,7 @@ func (s *Store) CopyOut(ctx context.Context, t seam.CopyTable, after []any, row 
 	values := make([]any, len(t.Columns))
 	var own error
 	err := s.view(ctx, func(c *conn) error {
-		err := c.rows(query+` ORDER BY `+key, func(s *zombie.Stmt) error {
+		each := func(s *zombie.Stmt) error {
 			for i, col := range t.Columns {
 				switch {
 				case s.ColumnType(i) == zombie.TypeNull:
@@ -122,7 +130,14 @@ func (s *Store) CopyOut(ctx context.Context, t seam.CopyTable, after []any, row 
 			}
 			own = row(values)
 			return own
-		}, args...)
+		}
+		run := func(args ...any) error { return c.rows(query+` ORDER BY `+key, each, args...) }
+		var err error
+		if events {
+			err = eachSpan(c, after, run)
+		} else {
+			err = run(args...)
+		}
 		if own != nil {
 			return nil
 		}
@@ -132,6 +147,38 @@ func (s *Store) CopyOut(ctx context.Context, t seam.CopyTable, after []any, row 
 		err = own
 	}
 	return err
+}
+
+// eachSpan calls do for the spans of all logs in the order of the keys of their events, from the one after the given
+// key on, with the rows and with that key.
+func eachSpan(c *conn, after []any, do func(args ...any) error) error {
+	session, seq := "", int64(0)
+	if after != nil {
+		session, seq = string(after[0].([]byte)), after[1].(int64)
+	}
+	var logs []parley.SessionID
+	err := c.rows(`SELECT session FROM spans WHERE session >= ?1 UNION SELECT id FROM sessions WHERE id >= ?1 ORDER BY 1`, func(s *zombie.Stmt) error {
+		logs = append(logs, parley.SessionID(s.ColumnText(0)))
+		return nil
+	}, session)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		all, err := spansOf(c, log, 0, math.MaxInt64)
+		if err != nil {
+			return err
+		}
+		for _, sp := range all {
+			if string(log) == session && sp.last <= seq {
+				continue
+			}
+			if err := do(sp.at, sp.end(), session, seq); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // CopyIn implements seam.Copyable.
@@ -152,7 +199,14 @@ func (s *Store) CopyIn(ctx context.Context, t seam.CopyTable, rows [][]any, m se
 		}
 		names = append(names, `"`+c.Name+`"`)
 	}
-	insert := `INSERT INTO ` + copyName(t) + ` (` + strings.Join(names, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(names)-1) + `)`
+	values := `?` + strings.Repeat(", ?", len(names)-1)
+	if t.String() == "sessions" { // whose computed columns are as migration 0015 makes them
+		names = append(names, "direct", "waits")
+		info, held := "?"+strconv.Itoa(1+column(t, "info")), "?"+strconv.Itoa(1+column(t, "held"))
+		values += `, instr(` + info + `, CAST(',"direct":true' AS BLOB)) > 0,
+			` + held + ` = 1 AND (instr(` + info + `, CAST('"waiting":0' AS BLOB)) = 0 OR instr(` + info + `, CAST('"status":"waiting"' AS BLOB)) > 0)`
+	}
+	insert := `INSERT INTO ` + copyName(t) + ` (` + strings.Join(names, ", ") + `) VALUES (` + values + `)`
 	return s.write(ctx, func(c *conn) error {
 		for _, row := range rows {
 			args := make([]any, 0, len(row))
@@ -169,6 +223,11 @@ func (s *Store) CopyIn(ctx context.Context, t seam.CopyTable, rows [][]any, m se
 			if err := c.exec(insert, args...); err != nil {
 				return err
 			}
+			if t.String() == "events" {
+				if err := arrived(c, parley.SessionID(row[column(t, "session")].([]byte)), row[column(t, "seq")].(int64)); err != nil {
+					return err
+				}
+			}
 			if body >= 0 {
 				if err := c.exec(`INSERT INTO bodies (digest, body) VALUES (?, ?)`, string(row[digest].([]byte)), row[body]); err != nil {
 					return err
@@ -177,6 +236,31 @@ func (s *Store) CopyIn(ctx context.Context, t seam.CopyTable, rows [][]any, m se
 		}
 		return c.exec(`UPDATE copying SET tbl = ?, key = ?`, m.Table, append([]byte{}, m.Key...))
 	})
+}
+
+func column(t seam.CopyTable, name string) int {
+	return slices.IndexFunc(t.Columns, func(c seam.CopyColumn) bool { return c.Name == name })
+}
+
+// arrived adds the event that was inserted last to the spans of its log.
+func arrived(c *conn, log parley.SessionID, seq int64) error {
+	at, body := span{seq, seq, c.LastInsertRowID()}, ""
+	err := c.rows(`SELECT body FROM spans WHERE session = ? ORDER BY first DESC LIMIT 1`, func(s *zombie.Stmt) error {
+		body = s.ColumnText(0)
+		return nil
+	}, string(log))
+	if err != nil {
+		return err
+	}
+	last, err := parseSpans(body)
+	if err != nil {
+		return err
+	}
+	if n := len(last); n == 1 && last[0].last+1 == seq && last[0].end()+1 == at.at {
+		at.first, at.at = last[0].first, last[0].at
+		return c.exec(`UPDATE spans SET body = ? WHERE session = ? AND first = ?`, at.String(), string(log), at.first)
+	}
+	return storeSpans(c, log, []span{at})
 }
 
 // CopyMark implements seam.Copyable.

@@ -105,8 +105,10 @@ func (s *Store) Plans() (map[string]string, error) {
 	return plans, errors.Join(err, s.write(context.Background(), explain))
 }
 
-// EventRows counts the rows of events.
-func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
+// EventRows counts the rows of events, and of what says where they are.
+func (s *Store) EventRows() (int, error) {
+	return s.count(`SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM spans)`)
+}
 
 // StepRows counts the rows of steps that still have their data.
 func (s *Store) StepRows() (int, error) {

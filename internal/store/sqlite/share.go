@@ -74,30 +74,24 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 	after = min(max(after, 0), math.MaxInt64-1) // prevents overflow below
 	page := rule.NewPage(limit)
 	err = s.view(ctx, func(c *conn) error {
-		at, err := find(c, p, id)
-		if err != nil {
-			return err
-		}
-		if after >= at.shared {
-			return read(c, page, at, share{id, after + 1, math.MaxInt64})
-		}
-		// The statements must see one snapshot, since a deletion moves rows.
+		// The statements must see one snapshot, since an append moves spans, and a deletion rows.
 		if err := c.exec("BEGIN"); err != nil {
 			return err
 		}
 		defer func() { _ = c.rollback() }() // nothing was written
-		if at, err = find(c, p, id); err != nil {
-			return err
-		}
-		all, err := shares(c, id, after)
+		at, err := find(c, p, id)
 		if err != nil {
 			return err
 		}
-		for _, sh := range append(all, share{id, at.shared + 1, math.MaxInt64}) {
-			sh.first = max(sh.first, after+1)
-			if page.Left() <= 0 {
-				break
+		own := share{id, at.shared + 1, at.seq}
+		var all []share
+		if after < at.shared {
+			if all, err = shares(c, id, after); err != nil {
+				return err
 			}
+		}
+		for _, sh := range append(all, own) {
+			sh.first = max(sh.first, after+1)
 			if err := read(c, page, at, sh); err != nil {
 				return err
 			}
@@ -112,30 +106,43 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 
 // read adds the events of a stretch to the page, as session at sees them.
 func read(c *conn, page *rule.Page, at place, sh share) error {
-	err := c.rows(`SELECT seq, turn, agent, time, type, v, data FROM events WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`,
-		func(s *zombie.Stmt) error {
-			e := parley.Event{
-				Session: at.id, Seq: s.ColumnInt64(0), Turn: parley.TurnID(s.ColumnText(1)), Agent: parley.AgentPath(s.ColumnText(2)),
-				Time: time.UnixMilli(s.ColumnInt64(3)).UTC(), Type: parley.EventType(s.ColumnText(4)), V: s.ColumnInt(5),
-			}
-			taken := e.Seq <= at.condensed && parley.IsStep(e.Type)
-			size := s.ColumnLen(6)
-			if taken {
-				size = 0
-			}
-			if !page.Takes(size) {
-				return errEnough
-			}
-			if !taken {
-				e.Data = json.RawMessage(bytes(s, 6))
-			}
-			page.Events = append(page.Events, e)
-			return nil
-		}, string(sh.of), sh.first, sh.last, page.Left())
-	if err == errEnough {
+	if page.Left() <= 0 {
 		return nil
 	}
-	return err
+	spans, err := spansOf(c, sh.of, sh.first, min(sh.last, sh.first+int64(page.Left())-1))
+	if err != nil {
+		return err
+	}
+	row := func(s *zombie.Stmt) error {
+		e := parley.Event{
+			Session: at.id, Seq: s.ColumnInt64(0), Turn: parley.TurnID(s.ColumnText(1)), Agent: parley.AgentPath(s.ColumnText(2)),
+			Time: time.UnixMilli(s.ColumnInt64(3)).UTC(), Type: parley.EventType(s.ColumnText(4)), V: s.ColumnInt(5),
+		}
+		taken := e.Seq <= at.condensed && parley.IsStep(e.Type)
+		size := s.ColumnLen(6)
+		if taken {
+			size = 0
+		}
+		if !page.Takes(size) {
+			return errEnough
+		}
+		if !taken {
+			e.Data = json.RawMessage(bytes(s, 6))
+		}
+		page.Events = append(page.Events, e)
+		return nil
+	}
+	for _, sp := range spans {
+		err := c.rows(`SELECT seq, turn, agent, time, type, v, data FROM events WHERE at BETWEEN ? AND ? AND session = ? AND seq BETWEEN ? AND ? ORDER BY at`,
+			row, sp.at, sp.end(), string(sh.of), sh.first, sh.last)
+		if err == errEnough {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // condense removes the data of a session's steps, for this session. The bytes are deleted
@@ -158,17 +165,44 @@ func condense(c *conn, id string, to int64) error {
 
 // erase removes the data of a log's steps that none of its readers may see.
 func erase(c *conn, log parley.SessionID, to int64) error {
-	return c.exec(`UPDATE events SET data = NULL WHERE session = ?1 AND seq <= ?2 AND data IS NOT NULL
-		AND (type LIKE 'model.%' OR type LIKE 'tool.%' OR type LIKE 'agent.%' OR type LIKE 'context.%')
-		AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND condensed < events.seq)
-		AND NOT EXISTS (SELECT 1 FROM shares h JOIN sessions r ON r.id = h.session WHERE h.of = ?1 AND h.last >= events.seq AND r.condensed < events.seq)`,
-		string(log), to)
+	spans, err := spansOf(c, log, 0, to)
+	if err != nil {
+		return err
+	}
+	for _, sp := range spans {
+		err := c.exec(`UPDATE events SET data = NULL WHERE at BETWEEN ?3 AND ?4 AND session = ?1 AND seq <= ?2 AND data IS NOT NULL
+			AND (type LIKE 'model.%' OR type LIKE 'tool.%' OR type LIKE 'agent.%' OR type LIKE 'context.%')
+			AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND condensed < events.seq)
+			AND NOT EXISTS (SELECT 1 FROM shares h JOIN sessions r ON r.id = h.session WHERE h.of = ?1 AND h.last >= events.seq AND r.condensed < events.seq)`,
+			string(log), to, sp.at, sp.end())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // free removes the events of a deleted session that nobody reads.
 func free(c *conn, log parley.SessionID) error {
-	return c.exec(`DELETE FROM events WHERE session = ?1 AND seq > (SELECT coalesce(max(last), 0) FROM shares WHERE of = ?1)
-		AND EXISTS (SELECT 1 FROM gone WHERE id = ?1)`, string(log))
+	gone, err := exists(c, `SELECT 1 FROM gone WHERE id = ?`, string(log))
+	if err != nil || !gone {
+		return err
+	}
+	kept := int64(0)
+	err = c.rows(`SELECT coalesce(max(last), 0) FROM shares WHERE of = ?`, func(s *zombie.Stmt) error { kept = s.ColumnInt64(0); return nil }, string(log))
+	if err != nil {
+		return err
+	}
+	spans, err := spansOf(c, log, kept+1, math.MaxInt64)
+	if err != nil || len(spans) == 0 {
+		return err
+	}
+	for _, sp := range spans {
+		if err := c.exec(`DELETE FROM events WHERE at BETWEEN ? AND ? AND session = ? AND seq > ?`, sp.at, sp.end(), string(log), kept); err != nil {
+			return err
+		}
+	}
+	return keepSpans(c, log, kept)
 }
 
 // Delete implements seam.Store.
@@ -181,6 +215,13 @@ func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.Sessio
 		read, err := shares(c, id, 0)
 		if err != nil {
 			return err
+		}
+		if tail, err := parseSpans(at.tail); err != nil {
+			return err
+		} else if len(tail) > 0 { // its row goes
+			if err := storeSpans(c, id, tail); err != nil {
+				return err
+			}
 		}
 		for _, query := range []string{
 			`DELETE FROM sessions WHERE id = ?`, `INSERT INTO gone (id) VALUES (?)`, `DELETE FROM shares WHERE session = ?`,

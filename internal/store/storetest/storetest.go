@@ -46,6 +46,7 @@ func Run(t *testing.T, b Body) {
 		{"forks_of_forks_outlive_their_parents", forks},
 		{"condensing_takes_nothing_from_a_fork", condensedForks},
 		{"forks_take_little_space", room},
+		{"logs_that_grew_in_turns", interleaved},
 		{"a_fork_has_the_turns_that_had_ended", forkedTurns},
 		{"a_fork_has_the_interactions_that_had_ended", forkedInteractions},
 		{"delete_removes_everything", deleted},
