@@ -447,8 +447,8 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall, sample seam.Sampler)
 		if err != nil {
 			return res.ToolResult, err
 		}
-		if res.Outcome == parley.OutcomeCancelled && errors.Is(context.Cause(ctx), errShutdown) {
-			return res.ToolResult, errShutdown // it stays open: whoever goes on with the turn makes it again
+		if cause := context.Cause(ctx); res.Outcome == parley.OutcomeCancelled && (errors.Is(cause, errShutdown) || errors.Is(cause, seam.ErrAgain)) {
+			return res.ToolResult, cause // it stays open: whoever goes on with the turn makes it again
 		}
 		if res.Outcome == parley.OutcomeUnknown {
 			if h.repeatable(ctx, d) {

@@ -98,6 +98,7 @@ type Host interface {
 	End(ctx context.Context, r parley.ToolResult) error
 	// Call is Begin, run and End for Parley's own tools. Calls may run concurrently. sample
 	// makes the model calls that servers ask for meanwhile. Nil: servers get no replies.
+	// A read that is cut off with the cause ErrAgain has no outcome: Call returns the cause.
 	Call(ctx context.Context, c parley.ToolCall, sample Sampler) (parley.ToolResult, error)
 	// Hear runs the hooks for the end of a call, unless they have run (see
 	// parley.Tool.HookDue). Call does this itself. After End, and after a crash in between, the
@@ -168,6 +169,10 @@ const (
 // ErrNotNeeded is the cause with which a runtime cancels a call whose agent has ended or whose
 // turn fails.
 var ErrNotNeeded = parley.Errorf(parley.CodeCancelled, "its agent or turn has ended")
+
+// ErrAgain is in the cause with which a runtime cancels a call that it makes again, because only
+// the program that asked for the call has ended.
+var ErrAgain = errors.New("the call is to be made again")
 
 // MaxKept limits the state that a runtime may keep of a session, in bytes.
 const MaxKept = 16 << 20

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // maxLine limits a line of the CLI, in bytes. The largest that was seen had 209 kB, for a file of
@@ -38,7 +39,8 @@ func newConn(in io.Writer) *conn {
 	return &conn{in: in, pending: map[string]chan message{}, serving: map[string]context.CancelFunc{}, ended: make(chan struct{})}
 }
 
-var errGone = errors.New("the CLI has ended")
+// errGone ends what a CLI has asked for, together with the CLI. The next one asks again.
+var errGone = fmt.Errorf("the CLI has ended: %w", seam.ErrAgain)
 
 // send writes one line. What it writes is always the output of json.Marshal: any other line would
 // end the CLI.
@@ -84,11 +86,11 @@ func (c *conn) ask(ctx context.Context, request map[string]any) (json.RawMessage
 	}
 }
 
-// read reads lines until the end of out. Then all requests of the CLI are cancelled.
+// read reads lines until the end of out. Then all requests of the CLI are cancelled with errGone.
 func (c *conn) read(ctx context.Context, out io.Reader) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer c.work.Wait()
-	defer cancel()
+	defer cancel(errGone)
 	defer close(c.ended)
 	r := bufio.NewReaderSize(out, 64<<10)
 	for {

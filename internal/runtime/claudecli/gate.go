@@ -35,11 +35,12 @@ func (p *process) serve(ctx context.Context, c control) (any, error) {
 		}
 		return v, err
 	case "can_use_tool":
-		t, err := p.await(ctx, nil)
+		t, err := p.await(ctx, func(t *turn) { t.making.Add(1) })
 		if err != nil {
 			return nil, err
 		}
 		v, err := t.permit(ctx, c)
+		t.making.Done()
 		if err != nil {
 			t.withhold(ctx)
 		}

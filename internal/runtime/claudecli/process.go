@@ -37,8 +37,8 @@ type process struct {
 	conn    *conn
 	program *proc.Process
 	stdin   *io.PipeWriter
-	stop    context.CancelFunc // SIGTERM, then SIGKILL
-	leave   func()             // makes room in the pool
+	stop    func() // SIGTERM, then SIGKILL
+	leave   func() // makes room in the pool
 	stderr  *proc.Tail
 	gone    chan struct{} // closed when it has ended, with all that it started
 
@@ -174,7 +174,8 @@ func (rt *Runtime) start(ctx context.Context, s spec, leave func()) (started *pr
 	}
 	inOurs, inTheirs := io.Pipe()
 	outOurs, outTheirs := io.Pipe()
-	life, stop := context.WithCancel(context.Background())
+	life, cancelLife := context.WithCancelCause(context.Background())
+	stop := func() { cancelLife(errGone) }
 	p := &process{
 		rt: rt, spec: s, leave: leave, stdin: inTheirs, stop: stop, stderr: &proc.Tail{Max: 64 << 10}, gone: make(chan struct{}),
 		changed: make(chan struct{}), tasks: map[string]*job{}, mode: s.mode, searched: map[string]searched{},

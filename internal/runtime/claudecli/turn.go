@@ -31,7 +31,7 @@ type turn struct {
 	calls   *calls
 	fails   chan error
 	serving sync.WaitGroup
-	making  sync.WaitGroup // calls of our tools
+	making  sync.WaitGroup // calls of our tools, and questions
 	// reserving is held while a model call is checked against the budgets and begun.
 	reserving chan struct{}
 

@@ -1,11 +1,13 @@
 package claudetest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -175,6 +177,36 @@ func killedInCall(t *testing.T, c CLI) {
 	}
 	if log := r.check(t, s); !slices.Equal(ended(t, log), []string{"Bash ok"}) {
 		t.Errorf("%v\n%s", ended(t, log), Told(log))
+	}
+}
+
+// killedWhileReading: the CLI is killed while a tool of the app reads, and between the answer to a question and
+// the end of its call. The turn goes on with another process, which makes the calls again: the model gets what
+// was read, and the answer, and nobody is asked twice.
+func killedWhileReading(t *testing.T, c CLI) {
+	r := c.start(t)
+	defer r.Stop()
+	var mu sync.Mutex
+	cut := map[string]bool{}
+	r.reading = func(ctx context.Context, tool string) {
+		mu.Lock()
+		again := cut[tool]
+		cut[tool] = true
+		mu.Unlock()
+		if !again {
+			r.kill(t)
+			<-ctx.Done()
+		}
+	}
+	s := r.Session()
+	turn := r.Send(s.ID, Script(Step{Use: []Use{{"mcp__parley__look", map[string]any{}}}}, Step{Use: []Use{which}}, Step{Text: "All done."}))
+	got, _ := r.driven(t, turn.ID)
+	log := r.check(t, s)
+	if got.Status != parley.StatusCompleted || got.Response.Message != "All done." {
+		t.Errorf("%s %+v\n%s", got.Status, got.Error, Told(log))
+	}
+	if diff := cmp.Diff([]string{"look ok", "AskUserQuestion ok"}, ended(t, log)); diff != "" || Count(log, "interaction.opened") != 1 || Count(log, "tool.started") != 5 {
+		t.Errorf("%s\n%s", diff, Told(log))
 	}
 }
 

@@ -160,6 +160,9 @@ type Rig struct {
 	Runtime *claudecli.Runtime
 	Data    string // the runtime's folder
 	Work    string // the session's workspace
+
+	// reading is called while a call reads: of look, and of AskUserQuestion after its answer. nil: nothing is.
+	reading func(ctx context.Context, tool string)
 }
 
 // Change changes a rig before it starts.
@@ -176,7 +179,7 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		Name: "test", Title: "test", Runtime: "claude", Entry: "main", Model: "test/model", Busy: parley.BusySteer, MaxOpenTurns: 8, Mode: parley.ModeBypassPermissions,
 		Policy: parley.Policy{Modes: []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions}},
 		Agents: map[string]parley.AgentDef{"main": {Name: "main", Prompt: "You are a test.", Tools: []string{
-			"Read", "Write", "Edit", "Bash", "BashOutput", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count",
+			"Read", "Write", "Edit", "Bash", "BashOutput", "KillShell", "Task", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "count", "look",
 		}}},
 	}
 	o := claudecli.Options{Shell: true, Find: func() (string, error) { return path, nil }, Data: r.Data, Translate: translate}
@@ -196,7 +199,7 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		for _, f := range change {
 			f(&app, &o, e)
 		}
-		sets := []seam.Toolset{own, ask.New(), plan.New()}
+		sets := []seam.Toolset{own, looker{r}, asker{ask.New(), r}, plan.New()}
 		for _, l := range toolbox.Sets[*listener](e.Tools["test"]) {
 			sets = append(sets, l)
 		}
@@ -259,6 +262,43 @@ func (*counter) Tools(context.Context) ([]parley.ToolDecl, error) {
 func (c *counter) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	c.n++
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: fmt.Sprintf("counted %d", c.n)}, nil
+}
+
+// looker is a toolset of the app that only reads.
+type looker struct{ rig *Rig }
+
+func (looker) Tools(context.Context) ([]parley.ToolDecl, error) {
+	return []parley.ToolDecl{{Name: "look", Description: "Looks.", InputSchema: json.RawMessage(`{"type":"object"}`), Effect: parley.EffectRead}}, nil
+}
+
+func (l looker) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	l.rig.reads(ctx, r.Name)
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "nothing new"}, ctx.Err()
+}
+
+// asker asks as the tool of every app does.
+type asker struct {
+	ask.Toolset
+	rig *Rig
+}
+
+func (a asker) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	put := r.Ask
+	r.Ask = func(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+		answer, err := put(ctx, in)
+		if err == nil {
+			a.rig.reads(ctx, r.Name)
+			err = ctx.Err()
+		}
+		return answer, err
+	}
+	return a.Toolset.Run(ctx, r)
+}
+
+func (r *Rig) reads(ctx context.Context, tool string) {
+	if r.reading != nil {
+		r.reading(ctx, tool)
+	}
 }
 
 // File is what a file of the workspace contains.
