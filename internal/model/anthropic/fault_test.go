@@ -1,12 +1,9 @@
 package anthropic_test
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,70 +68,9 @@ func TestFaults(t *testing.T) {
 			s, srv := provider(t, sim.Options{})
 			s.Fault(c.fault)
 			m := client(t, srv.URL).Model(known("claude-sonnet-5-5"))
-			_, reply, err := stream(t, m, modeltest.Ask())
-			e, ok := errors.AsType[*parley.Error](err)
-			if !ok || reply != nil || e.Code != c.code || e.RetryAfter != c.after || !strings.Contains(e.Message, c.says) || e.Hint == "" {
-				t.Errorf("got %#v, want %s after %s with %q", err, c.code, c.after, c.says)
-			}
-			if err != nil && strings.Contains(err.Error(), key) {
-				t.Error("the key is in the message")
-			}
-			if n := s.Counts().Requests; n != 1 {
-				t.Errorf("asked %d times, want once: who retries is the loop", n)
-			}
-			if text, _, err := stream(t, m, modeltest.Ask()); err != nil || text != "Well, well." {
-				t.Errorf("afterwards got %q, %v", text, err)
-			}
+			modeltest.Failure{Code: c.code, After: c.after, Says: c.says}.Check(t, m, key, func() int { return s.Counts().Requests })
 		})
 	}
-}
-
-// TestHangingServerSeesTheEnd: a call to a server that hangs ends as soon as the caller
-// cancels, and the server sees that.
-func TestHangingServerSeesTheEnd(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]sim.Fault{"before": {Hang: true}, "in the middle": {Then: sim.ThenHang, After: 3}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := sim.New(sim.Options{Key: key, Brain: modeltest.Brain(modeltest.Behaviour{Reply: seam.Reply{Parts: []parley.Part{{Type: parley.PartText, Text: "Well, well."}}}})})
-			s.Fault(fault)
-			arrived, left := make(chan struct{}), make(chan struct{})
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(arrived)
-				s.ServeHTTP(w, r)
-				close(left)
-			}))
-			t.Cleanup(srv.Close)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() { <-arrived; cancel() }()
-			for _, err := range client(t, srv.URL).Model(known("claude-sonnet-5-5")).Stream(ctx, modeltest.Ask()) {
-				if err != nil && !errors.Is(err, context.Canceled) {
-					t.Errorf("got %v", err)
-				}
-			}
-			select {
-			case <-left:
-			case <-time.After(time.Minute):
-				t.Fatal("the server still waits")
-			}
-			if n := s.Counts().Closed; n != 1 {
-				t.Errorf("%d closed connections, want 1", n)
-			}
-		})
-	}
-}
-
-// bodies records the requests.
-type bodies struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (b *bodies) take(body []byte, _ *seam.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all = append(b.all, string(body))
 }
 
 // TestRefusedSettingsAreLearned: when a model rejects a setting, the client learns it once.
@@ -174,8 +110,8 @@ func TestRefusedSettingsAreLearned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b bodies
-			s, srv := provider(t, sim.Options{Models: []sim.Model{c.model}, Asked: b.take})
+			var b modeltest.Bodies
+			s, srv := provider(t, sim.Options{Models: []sim.Model{c.model}, Asked: b.Take})
 			m := client(t, srv.URL).Model(known(c.model.ID))
 			r := modeltest.Ask()
 			c.r(&r)
@@ -187,13 +123,13 @@ func TestRefusedSettingsAreLearned(t *testing.T) {
 			if n := s.Counts().Requests; n != 2+c.requests {
 				t.Errorf("took %d requests, want %d", n, 2+c.requests)
 			}
-			for _, body := range b.all {
+			for _, body := range b.All() {
 				if !strings.Contains(body, c.has) || strings.Contains(body, c.not) {
 					t.Errorf("sent %s, want %s and no %s", body, c.has, c.not)
 				}
 			}
-			if len(b.all) != 2 {
-				t.Errorf("%d requests were taken, want 2", len(b.all))
+			if len(b.All()) != 2 {
+				t.Errorf("%d requests were taken, want 2", len(b.All()))
 			}
 		})
 	}

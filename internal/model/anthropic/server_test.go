@@ -46,8 +46,8 @@ func (s *searching) Stream(_ context.Context, r seam.Request) iter.Seq2[seam.Mod
 // question, and the provider accepts them.
 func TestSearchesGoBack(t *testing.T) {
 	t.Parallel()
-	var b bodies
-	_, srv := provider(t, sim.Options{Brain: &searching{}, Asked: b.take})
+	var b modeltest.Bodies
+	_, srv := provider(t, sim.Options{Brain: &searching{}, Asked: b.Take})
 	m := client(t, srv.URL).Model(known("claude-sonnet-5-5"))
 	r := modeltest.Ask()
 	r.ServerTools = []string{"web_search"}
@@ -79,7 +79,7 @@ func TestSearchesGoBack(t *testing.T) {
 	var last struct {
 		Messages []struct{ Content []json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(b.all[2]), &last); err != nil {
+	if err := json.Unmarshal([]byte(b.All()[2]), &last); err != nil {
 		t.Fatal(err)
 	}
 	found := `{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","title":"T","url":"https://example.com/","encrypted_content":"<b64>","page_age":null}]}`

@@ -49,8 +49,8 @@ func TestSealsGoBackAsTheyCame(t *testing.T) {
 			for _, parts := range said {
 				brain.replies <- parts
 			}
-			var b bodies
-			s, srv := serve(t, sim.Options{Brain: brain, Asked: b.take})
+			var b modeltest.Bodies
+			s, srv := serve(t, sim.Options{Brain: brain, Asked: b.Take})
 			m := client(t, srv.URL).Model(known(id))
 			r := modeltest.Ask()
 			r.Effort = "high"
@@ -79,7 +79,7 @@ func TestSealsGoBackAsTheyCame(t *testing.T) {
 			if n := s.Counts().Requests; n != len(said) {
 				t.Errorf("took %d requests for %d steps: something was refused", n, len(said))
 			}
-			last := b.all[len(b.all)-1]
+			last := b.All()[len(b.All())-1]
 			if n, want := strings.Count(last, `"thoughtSignature"`), map[bool]int{true: 5}[id != "gemini-2.5-flash"]; n != want || strings.Contains(last, "skip_thought") {
 				t.Errorf("%d seals went back, want %d and no placeholder: %s", n, want, last)
 			}

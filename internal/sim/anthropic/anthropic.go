@@ -73,7 +73,6 @@ func Known() []Model {
 type Counts struct {
 	Requests int // of any kind
 	Messages int // accepted requests for a message
-	Closed   int // answers whose client disconnected
 }
 
 // Server simulates the provider. It is an http.Handler.

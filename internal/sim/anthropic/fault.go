@@ -84,7 +84,6 @@ func retryAfter(h http.Header, d time.Duration) {
 type Then string
 
 const (
-	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
 	ThenEnd   Then = "end"   // the answer ends cleanly
 	ThenChunk Then = "chunk" // a chunk that cannot be read
@@ -99,12 +98,9 @@ type Fault struct {
 	Message string
 	Body    string
 	Header  http.Header // added to the usual headers, or replacing them
-	Hang    bool        // no answer at all
 	// Then happens After so many events.
 	After int
 	Then  Then
-	// Pace is the delay before each event.
-	Pace time.Duration
 }
 
 // Fault makes the next requests for a message fail, one fault each.
@@ -127,14 +123,11 @@ func (s *Server) fault() Fault {
 
 // before applies the part of a fault that precedes reading the request. It returns true if that
 // ended the request.
-func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
+func (f Fault) before(w http.ResponseWriter) bool {
 	for k, v := range f.Header {
 		w.Header()[http.CanonicalHeaderKey(k)] = v
 	}
 	switch {
-	case f.Hang:
-		<-r.Context().Done()
-		return true
 	case f.Status != 0 && f.Body != "":
 		w.WriteHeader(f.Status)
 		_, _ = io.WriteString(w, f.Body)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -15,13 +14,8 @@ import (
 )
 
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, body []byte) {
-	defer func() {
-		if r.Context().Err() != nil {
-			s.count(func(c *Counts) { c.Closed++ })
-		}
-	}()
 	fault := s.fault()
-	if fault.before(w, r) {
+	if fault.before(w) {
 		return
 	}
 	req, e := parse(body, false, r.Header.Get("Anthropic-Beta") != "")
@@ -137,14 +131,6 @@ func (o *writer) event(name string, v any) {
 	if o.err != nil || !o.req.Stream {
 		return
 	}
-	if o.fault.Pace > 0 {
-		t := time.NewTimer(o.fault.Pace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-o.ctx.Done():
-		}
-	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		o.err = err
@@ -154,9 +140,6 @@ func (o *writer) event(name string, v any) {
 	if over {
 		o.err = errOver
 		switch o.fault.Then {
-		case ThenHang:
-			<-o.ctx.Done()
-			return
 		case ThenCut:
 			o.err = io.ErrUnexpectedEOF
 			raw = raw[:len(raw)/2]

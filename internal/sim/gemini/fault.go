@@ -105,7 +105,6 @@ func refusalOf(err error) *Error {
 type Then string
 
 const (
-	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
 	ThenEnd   Then = "end"   // the answer ends cleanly
 	ThenChunk Then = "chunk" // a chunk that cannot be read
@@ -120,7 +119,6 @@ type Fault struct {
 	Error  Error
 	Body   string
 	Header http.Header // added to the usual headers, or replacing them
-	Hang   bool        // no answer at all
 	// Finish and Why end the answer for another reason than the brain's. Blocked means that the
 	// prompt was blocked and there is no answer.
 	Finish  string
@@ -129,8 +127,6 @@ type Fault struct {
 	// Then happens After so many chunks.
 	After int
 	Then  Then
-	// Pace is the delay before each chunk.
-	Pace time.Duration
 }
 
 // Fault makes the next requests for content fail, one fault each.
@@ -153,14 +149,11 @@ func (s *Server) fault() Fault {
 
 // before applies the part of a fault that precedes reading the request. It returns true if that
 // ended the request.
-func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
+func (f Fault) before(w http.ResponseWriter) bool {
 	for k, v := range f.Header {
 		w.Header()[http.CanonicalHeaderKey(k)] = v
 	}
 	switch {
-	case f.Hang:
-		<-r.Context().Done()
-		return true
 	case f.Status != 0 && f.Body != "":
 		w.WriteHeader(f.Status)
 		_, _ = io.WriteString(w, f.Body)

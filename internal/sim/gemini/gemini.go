@@ -68,7 +68,6 @@ func Known() []Model {
 type Counts struct {
 	Requests int // of any kind
 	Contents int // accepted requests for content
-	Closed   int // answers whose client disconnected
 }
 
 // Server simulates the provider. It is an http.Handler.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -16,13 +15,8 @@ import (
 )
 
 func (s *Server) content(w http.ResponseWriter, r *http.Request, body []byte, m *Model, stream bool) {
-	defer func() {
-		if r.Context().Err() != nil {
-			s.count(func(c *Counts) { c.Closed++ })
-		}
-	}()
 	fault := s.fault()
-	if fault.before(w, r) {
+	if fault.before(w) {
 		return
 	}
 	req, e := parse(body, m)
@@ -176,22 +170,10 @@ func (o *writer) write(v any) {
 			o.w.Header().Set("Content-Type", "text/event-stream")
 		}
 	}
-	if o.fault.Pace > 0 {
-		t := time.NewTimer(o.fault.Pace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-o.ctx.Done():
-		}
-	}
 	raw := marshal(v)
 	if o.fault.Then != "" && o.chunks >= o.fault.After {
 		o.err = errOver
 		switch o.fault.Then {
-		case ThenHang:
-			_ = http.NewResponseController(o.w).Flush()
-			<-o.ctx.Done()
-			return
 		case ThenCut:
 			o.err = io.ErrUnexpectedEOF
 			_, _ = o.w.Write(append([]byte("data: "), raw[:len(raw)/2]...))
