@@ -13,11 +13,15 @@ import (
 
 var (
 	wrongAsked = pattern.New(`(?i)\b(?:what(?:'s| is) (?:wrong|broken)|broken links?|validate|faults|problems? (?:in|with)|check (?:the lake|all links)|missing front matter)\b`)
+	tidyAsked  = pattern.New(`(?i)^(?:(?:which|what|are there|show|list|find|any|is|are)(?: me)?(?: any| the| all)*(?: pages)?(?: are| is)? ?)?(?:orphans?|orphan pages|orphaned(?: pages)?|stale(?: pages)?|out of date|outdated(?: pages)?|duplicates?|contradictions?)$`)
 	faultLine  = pattern.New(`(?m)^(\S.*\.md):(\d+) · (\S+) · (.+)$`)
 	inFolder   = pattern.New(`(?i)\bin ([a-z]+(?:/[a-z-]+)*/?)$`)
 )
 
 func (u *turn) wrong(q string) (string, bool, bool) {
+	if tidyAsked.MatchString(q) {
+		return "Orphans, stale pages, duplicates and contradictions are looked for by Tachikoma, which proposes what to do about them: have it run, or see what it proposes, on the page of the lake.", true, true
+	}
 	if !wrongAsked.MatchString(q) {
 		return "", false, true
 	}

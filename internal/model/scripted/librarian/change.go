@@ -13,6 +13,7 @@ var (
 	createAsked = pattern.New(`(?is)^(?:create|make|add|write down|write|start|take down|take|put down)\s+(?:a |an |the )?(?:new |short )?(page|note|term|glossary term|decision|decision record|doc|document|meeting|meeting note|role|project|customer|person|incident)\s+(?:called |named |titled |about |on |for |with the title )?(.+?)(?:\s*:\s*(.+)|,? (?:saying|that says|with the text)\s+(.+))?$`)
 	replaceSaid = pattern.New(`(?is)^(?:change|replace)\s+"([^"]+)"\s+(?:to|with|by|into)\s+"([^"]*)"\s+(?:in|on)\s+(.+)$`)
 	replaceIn   = pattern.New(`(?is)^in\s+(.+?),?\s+(?:change|replace)\s+"([^"]+)"\s+(?:to|with|by|into)\s+"([^"]*)"$`)
+	replaceBare = pattern.New(`(?is)^(?:change|replace|correct)\s+(\S+)\s+(?:to|with|by|into)\s+(\S+)\s+(?:in|on)\s+(.+)$`)
 	addSaid     = pattern.New(`(?is)^(?:add|append|write|put)\s+"([^"]+)"\s+(?:to|on|in|into)\s+(.+)$`)
 	addTo       = pattern.New(`(?is)^(?:add|append|note|write down|write|put)\s+(?:a (?:line|note|sentence) )?(?:to|on|in|at|under)\s+(.+?)\s*:\s*(.+)$`)
 	setSaid     = pattern.New(`(?is)^(?:set|change)\s+(?:the )?(status|owner|title|kind)\s+(?:of|on|for)\s+(.+?)\s+to\s+"?([^"]+?)"?$`)
@@ -37,6 +38,10 @@ func (u *turn) change(q string) (say string, mine, ok bool) {
 		return say, true, ok
 	}
 	if m := replaceSaid.FindStringSubmatch(raw); m != nil {
+		say, ok = u.replace(m[3], m[1], m[2])
+		return say, true, ok
+	}
+	if m := replaceBare.FindStringSubmatch(raw); m != nil {
 		say, ok = u.replace(m[3], m[1], m[2])
 		return say, true, ok
 	}
@@ -222,7 +227,7 @@ func (u *turn) set(phrase, field, value string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return made(r, fmt.Sprintf("The %s of %s is %s.", field, e.title, value)), true
+	return made(r, fmt.Sprintf("The %s of %s (`%s`) is %s.", field, e.title, e.path, value)), true
 }
 
 func (u *turn) link(from, to string) (string, bool) {

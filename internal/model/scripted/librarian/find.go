@@ -14,6 +14,7 @@ var (
 	itself = pattern.New(`(?i)^(?:it|that|this|the page|this page|that page|the first one|the first|this one|that one|them|the entity|the note|the decision|the attached page|the attachment|the attached entity)$`)
 	second = pattern.New(`(?i)^(?:the )?(?:second|other|last)(?: one| page)?$`)
 	filler = pattern.New(`(?i)^(?:the |our |my |a |an )?(?:page |note |entity |document |doc |file )?(?:on |about |for |called |named |of )?(?:the )?`)
+	ofKind = pattern.New(`(?i)^(?:the |our |my )?(decision|meeting|incident|customer|project|role|person|term|note) (?:notes? )?(?:on|about|for|with|of) (.+)$`)
 	behind = pattern.New(`(?i)\s+(?:page|note|entity|document|doc)$`)
 )
 
@@ -34,6 +35,10 @@ func (u *turn) which(phrase string) (e entity, why string, ok bool) {
 	if strings.HasSuffix(phrase, ".md") || strings.Contains(phrase, "/") {
 		return u.readPath(strings.Trim(phrase, "`"))
 	}
+	kind := ""
+	if m := ofKind.FindStringSubmatch(phrase); m != nil {
+		kind, phrase = kinds[strings.ToLower(m[1])], m[2]
+	}
 	name := behind.ReplaceAllString(filler.ReplaceAllString(phrase, ""), "")
 	if strings.TrimSpace(name) == "" {
 		name = phrase
@@ -43,6 +48,9 @@ func (u *turn) which(phrase string) (e entity, why string, ok bool) {
 		return e, "", false
 	}
 	list := entities(found.Output)
+	if kind != "" {
+		list = slices.DeleteFunc(list, func(e entity) bool { return e.kind != kind })
+	}
 	best, many := closest(list, name)
 	switch {
 	case best.path != "":
@@ -192,6 +200,9 @@ var (
 	pronoun = pattern.New(`(?i)\b(?:it|its|them|their|him|her|they|that|this|there)\b`)
 )
 
+// aboutIt asks what a page, or who is on it, is about.
+var aboutIt = pattern.New(`(?i)^(?:what|who|tell|more)\b.*\b(?:it|this|that|he|she|they|him|her|them)\b`)
+
 // passage is a line of a page that may answer a question.
 type passage struct {
 	path, title, text string
@@ -209,8 +220,15 @@ func (u *turn) question(q string) (string, bool) {
 		context = u.mentioned()
 		context = context[:min(len(context), 2)]
 	}
-	if len(words) == 0 && len(context) == 0 {
-		return "I did not understand that. " + offer, true
+	if len(words) == 0 {
+		if len(context) == 0 || !aboutIt.MatchString(q) {
+			return "I did not understand that. " + offer, true
+		}
+		e, why, ok := u.readPath(context[0])
+		if !ok || why != "" {
+			return why, ok
+		}
+		return page(e, 3), true
 	}
 	if len(u.Attached) > 0 {
 		var found []passage

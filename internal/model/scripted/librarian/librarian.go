@@ -124,7 +124,7 @@ func same(a, b map[string]any) bool {
 	return string(x) == string(y)
 }
 
-var pathIn = pattern.New("`([^`\n]+\\.md)`")
+var pathIn = pattern.New("`([^`\n]+\\.md)`|(\\S+\\.md) was (?:changed|created)")
 
 // mentioned are the pages that the last answers name, those of the last one first; then what is attached.
 func (u *turn) mentioned() (list []string) {
@@ -138,7 +138,7 @@ func (u *turn) mentioned() (list []string) {
 			break
 		}
 		for _, m := range pathIn.FindAllStringSubmatch(x.Answer, -1) {
-			add(m[1])
+			add(m[1] + m[2])
 		}
 	}
 	for _, p := range u.Attached {
@@ -189,7 +189,7 @@ func (u *turn) answer(q string) (string, bool) {
 	case help.MatchString(q):
 		return "I am a script in the place of a language model, and work with this lake. " + offer, true
 	}
-	for _, f := range []func(string) (say string, mine, ok bool){u.command, u.change, u.wrong, u.linksTo, u.historyOf, u.changed, u.oncall, u.contracts, u.todos, u.listing, u.show, u.property} {
+	for _, f := range []func(string) (say string, mine, ok bool){u.command, u.did, u.tags, u.change, u.wrong, u.linksTo, u.historyOf, u.changed, u.oncall, u.contracts, u.todos, u.recent, u.dated, u.person, u.compared, u.listing, u.show, u.property} {
 		if say, mine, ok := f(q); mine {
 			return say, ok
 		}

@@ -106,17 +106,11 @@ func (u *turn) show(q string) (string, bool, bool) {
 	if !ok || why != "" {
 		return why, true, ok
 	}
-	text := lines(e.body)
+	most := 40
 	if strings.HasPrefix(strings.ToLower(q), "summar") {
-		text = text[:min(len(text), 3)]
+		most = 3
 	}
-	head := fmt.Sprintf("**%s** (`%s`", e.title, e.path)
-	for _, f := range [][2]string{{", ", e.kind}, {", ", e.status}, {", owner ", e.owner}, {", updated ", e.updated}} {
-		if f[1] != "" {
-			head += f[0] + f[1]
-		}
-	}
-	return head + ")\n\n> " + strings.Join(text[:min(len(text), 40)], "\n>\n> "), true, true
+	return page(e, most), true, true
 }
 
 var propertyAsked = pattern.New(`(?i)^who (?:owns|is the owner of|is responsible for|answers for)\s+(.+)$|^(?:what is )?the (?:owner|status) of\s+(.+)$|^what(?:'s| is) the (?:status|owner) of\s+(.+)$|^and (?:the |its )?(?:owner|status)$|^who owns (it|that|this)$`)

@@ -12,6 +12,7 @@ import (
 // entity is a line of a result about an entity.
 type entity struct {
 	path, title, kind, status, owner, updated string
+	tags                                      []string
 	version, body                             string // of one that was read
 }
 
@@ -38,6 +39,9 @@ func entityIn(line string) (e entity, ok bool) {
 		case strings.HasPrefix(v, "updated "):
 			e.updated = v[len("updated "):]
 		case strings.HasPrefix(v, "#"):
+			for t := range strings.FieldsSeq(v) {
+				e.tags = append(e.tags, strings.TrimPrefix(t, "#"))
+			}
 		default:
 			e.status = v
 		}
