@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/claim"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/lake"
-	"github.com/parley-server/parley/internal/model/scripted/tidier"
 	"github.com/parley-server/parley/internal/sim/company"
 	"github.com/parley-server/parley/internal/tidy"
 	"github.com/parley-server/parley/internal/workspace"
@@ -74,8 +74,9 @@ func layProposal(ctx context.Context, s *config.Settings, now time.Time) error {
 		return err
 	}
 	asked := tidy.Asked{ID: "0-first-night", At: now, By: parley.Local.User, App: name}
+	world := claim.World{Name: found.Name, Day: now}
 	for _, c := range found.Candidates { // as the agent judges them that has no provider
-		if why, yes := tidier.Contradict(tidier.Statement{Path: c.Path, Text: c.Says}, tidier.Statement{Path: c.Other, Text: c.OtherSays}); yes {
+		if why, yes := world.Contradict(c.Under()); yes {
 			asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Why: why})
 		}
 	}

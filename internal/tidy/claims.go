@@ -2,175 +2,164 @@ package tidy
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/kljensen/snowball/english"
-
+	"github.com/parley-server/parley/internal/claim"
 	"github.com/parley-server/parley/internal/pattern"
 )
 
-// claim is a statement with a value: a price, a time, a number of something.
-type claim struct {
-	p      *page
-	text   string
-	line   int
-	unit   string // of what the value is
-	values []string
-	words  map[string]bool // of the statement
-	title  map[string]bool
-	about  map[string]bool // both
+// said is a fact that a page gives.
+type said struct {
+	p     *page
+	s     claim.Statement
+	fact  claim.Fact
+	facts []claim.Fact    // all of the statement
+	words map[string]bool // of the statement
+	title map[string]bool // of the page's title
+	about map[string]bool // all of them, and what it stands under
 }
 
-var (
-	ends   = pattern.New(`[.!?;]["')]?(?:\s+|$)|\n+`)
-	money  = pattern.New(`[€$£]\s?(\d[\d.,]*)`)
-	clock  = pattern.New(`\b(\d{1,2}:\d\d)\b`)
-	years  = pattern.New(`\b20\d\d\b`)
-	counts = pattern.New(`\b(\d+(?:[.,]\d+)?) (?:([\pL]{2,}))`)
-	levels = pattern.New(`\b([\pL]{4,}) (\d+(?:\.\d+)?)\b`)
-	parity = pattern.New(`(?i)\b(odd|even)\b`)
-	rates  = pattern.New(`(?i)\b(?:a|an|each|every|per) (second|minute|hour|day|week|month|quarter|year)\b`)
-)
-
-// names are words before a number that names something, and counts nothing.
-var names = map[string]bool{"number": true, "code": true, "serial": true, "version": true, "page": true, "room": true, "chapter": true, "gauge": true, "decision": true, "ticket": true}
-
-// claims are the statements of a page.
-func claims(p *page) (list []claim) {
-	// Front matter lines count, so that lines are those of the file.
-	before := strings.Count(p.Body[:len(p.Body)-len(afterFront(p.Body))], "\n")
-	at := 0
-	title := stems(p.Title)
-	for at < len(p.text) {
-		next, end := len(p.text), len(p.text)
-		if m := ends.FindStringIndex(p.text[at:]); m != nil {
-			next, end = at+m[1], at+m[0]
-		}
-		text := strings.TrimSpace(p.text[at:end])
-		line := before + strings.Count(p.text[:at], "\n") + 1
-		at = next
-		if len(text) < 12 || len(text) > 400 || strings.HasPrefix(text, "#") || strings.HasPrefix(text, toSettle) {
-			continue
-		}
-		c := claim{p: p, text: text, line: line, words: map[string]bool{}, title: map[string]bool{}, about: map[string]bool{}}
-		for _, w := range stems(text) {
-			c.words[w], c.about[w] = true, true
-		}
-		for _, w := range title {
-			c.title[w], c.about[w] = true, true
-		}
-		for _, v := range valuesOf(text) {
-			one := c
-			one.unit, one.values = v.unit, v.values
-			list = append(list, one)
+func meanings(texts ...string) map[string]bool {
+	m := map[string]bool{}
+	for _, t := range texts {
+		for _, w := range claim.Meanings(t) {
+			m[w] = true
 		}
 	}
-	return list
+	return m
 }
 
-type valued struct {
-	unit   string
-	values []string
-}
+// standard are the fields of front matter that are about the page.
+var standard = []string{"title", "kind", "tags", "owner", "status", "created", "updated", "aliases", "review", "id", "date", "author", "lang"}
 
-// valuesOf are the values in a statement, by what they are of.
-func valuesOf(text string) (list []valued) {
-	add := func(unit, value string) {
-		value = strings.ReplaceAll(strings.TrimRight(value, ".,"), ",", "")
-		for i := range list {
-			if list[i].unit == unit {
-				list[i].values = append(list[i].values, value)
-				return
+// says are the facts of a page.
+func says(p *page) (list []said) {
+	body := afterFront(p.Body)
+	page := claim.Page{Path: p.Path, Title: p.Title, Kind: p.Kind, Status: p.Status, Body: body, Line: 1 + strings.Count(p.Body[:len(p.Body)-len(body)], "\n"), Fields: map[string]string{}}
+	for name, v := range p.Front {
+		switch v.(type) {
+		case string, int, int64, float64:
+			if !slices.Contains(standard, name) {
+				page.Fields[name] = fmt.Sprint(v)
 			}
 		}
-		list = append(list, valued{unit, []string{value}})
 	}
-	for _, m := range money.FindAllStringSubmatch(text, -1) {
-		add("€", m[1])
-	}
-	for _, m := range clock.FindAllStringSubmatch(text, -1) {
-		add("time", m[1])
-	}
-	for _, m := range dayIn.FindAllString(text, -1) {
-		add("date", m)
-	}
-	for _, m := range parity.FindAllStringSubmatch(text, -1) {
-		add("odd or even", strings.ToLower(m[1]))
-	}
-	rest := money.ReplaceAllString(clock.ReplaceAllString(dayIn.ReplaceAllString(text, " "), " "), " ")
-	for _, m := range counts.FindAllStringSubmatch(rest, -1) {
-		if unit := english.Stem(folded(m[2]), false); !common[folded(m[2])] {
-			add(unit, m[1])
+	title := meanings(p.Title)
+	for _, s := range claim.Statements(page) {
+		if strings.HasPrefix(s.Text, strings.TrimPrefix(toSettle, "> ")) {
+			continue
 		}
-	}
-	for _, m := range levels.FindAllStringSubmatch(rest, -1) {
-		if w := folded(m[1]); !common[w] && !names[w] && !years.MatchString(m[2]) {
-			add(english.Stem(w, false)+" #", m[2])
+		facts := claim.Read(s)
+		if len(facts) == 0 {
+			continue
+		}
+		words := meanings(s.Text)
+		about := meanings(append([]string{s.Text, p.Title}, s.Under...)...)
+		for _, f := range facts {
+			list = append(list, said{p: p, s: s, fact: f, facts: facts, words: words, title: title, about: about})
 		}
 	}
 	return list
 }
 
-// contradictions finds pairs of statements that are about the same and have other values, the
-// likeliest first. Pages that are over are not asked.
+// maxPosting is the most statements with a word that are compared for it. More have one that says nothing of what they are about.
+const maxPosting = 200
+
+// contradictions finds pairs of statements that are about the same and have other values: first those that contradict each other by the
+// rules of package claim, then the likeliest. Pages that are over are not asked.
 func (f *finder) contradictions() []Finding {
-	seen := map[string]int{} // in how many pages a word is
-	for _, p := range f.pages {
-		for w := range p.words {
-			seen[w]++
-		}
-	}
-	weight := func(w string) float64 {
-		return math.Log(float64(len(f.pages)+1) / float64(seen[w]+1))
-	}
-	byUnit := map[string][]claim{}
+	var all []said
+	seen := map[string]int{}                // in how many pages a word is
+	kinds := map[string]map[string]int{}    // and in how many of a kind
+	sizes := map[string]int{}               // pages of a kind
+	byWord := map[string]map[string][]int{} // facts by key and word
 	for _, p := range f.pages {
 		if p.over() || p.Path == "INDEX.md" {
 			continue
 		}
-		for _, c := range claims(p) {
-			byUnit[c.unit] = append(byUnit[c.unit], c)
+		own := map[string]bool{}
+		for _, s := range says(p) {
+			key := s.fact.Key()
+			if byWord[key] == nil {
+				byWord[key] = map[string][]int{}
+			}
+			for w := range s.about {
+				byWord[key][w] = append(byWord[key][w], len(all))
+				own[w] = true
+			}
+			all = append(all, s)
+		}
+		if kinds[p.Kind] == nil {
+			kinds[p.Kind] = map[string]int{}
+		}
+		sizes[p.Kind]++
+		for w := range own {
+			seen[w]++
+			kinds[p.Kind][w]++
 		}
 	}
+	weight := func(w string) float64 { return math.Log(float64(len(f.pages)+1) / float64(seen[w]+1)) }
+	// A word of a template says nothing.
+	template := func(kind, w string) bool { return sizes[kind] >= 8 && kinds[kind][w]*10 >= sizes[kind]*4 }
 	type scored struct {
 		Finding
 		score float64
 	}
-	var all []scored
-	for unit, list := range byUnit {
-		for i, a := range list {
-			for _, b := range list[i+1:] {
-				if a.p == b.p || meets(a.values, b.values) {
-					continue
-				}
-				if score := f.opposed(unit, a, b, weight); score > 0 {
-					worse, better := a, b
-					if later(b.p, a.p) {
-						worse, better = b, a
-					}
-					x := Finding{
-						Kind: Contradiction, Path: worse.p.Path, Line: worse.line, Other: better.p.Path, Says: worse.text, OtherSays: better.text,
-						Why: "it may contradict " + better.p.Path,
-					}
-					if !strings.Contains(worse.p.Body, note(x)) { // its owner knows
-						all = append(all, scored{x, score})
-					}
+	var found []scored
+	done := map[[2]int]bool{}
+	pair := func(i, j int) {
+		a, b := all[i], all[j]
+		if a.p == b.p || !a.fact.Differs(b.fact) || done[[2]int{i, j}] {
+			return
+		}
+		done[[2]int{i, j}] = true
+		score := opposed(a, b, weight, template)
+		if _, _, yes := f.world.Opposed(a.facts, b.facts); yes {
+			score += certain
+		}
+		if score < likely {
+			return
+		}
+		worse, better := a, b
+		if later(b.p, a.p) {
+			worse, better = b, a
+		}
+		x := Finding{
+			Kind: Contradiction, Path: worse.p.Path, Line: worse.s.Line, Other: better.p.Path, Says: worse.s.Text, OtherSays: better.s.Text,
+			Why: "it may contradict " + better.p.Path, stands: worse.s, otherStands: better.s,
+		}
+		if !strings.Contains(worse.p.Body, note(x)) { // its owner knows
+			found = append(found, scored{x, score})
+		}
+	}
+	for _, words := range byWord {
+		for _, list := range words {
+			if len(list) > maxPosting {
+				continue
+			}
+			for n, i := range list {
+				for _, j := range list[n+1:] {
+					pair(min(i, j), max(i, j))
 				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.Path, b.Path), strings.Compare(a.Other, b.Other), strings.Compare(a.Says, b.Says))
+	slices.SortFunc(found, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.Path, b.Path), strings.Compare(a.Other, b.Other), strings.Compare(a.Says, b.Says), strings.Compare(a.OtherSays, b.OtherSays))
+	})
+	found = slices.CompactFunc(found, func(a, b scored) bool {
+		return a.Path == b.Path && a.Other == b.Other && a.Says == b.Says && a.OtherSays == b.OtherSays
 	})
 	// A statement is judged against the likest one. After all these come those that are second: the first may be of another year, or only
 	// proposed.
-	out, judged, taken := []Finding{}, map[string]int{}, make([]bool, len(all))
+	out, judged, taken := []Finding{}, map[string]int{}, make([]bool, len(found))
 	for most := 1; most <= partners; most++ {
-		for i, x := range all {
+		for i, x := range found {
 			a, b := x.Path+"\x00"+x.Says, x.Other+"\x00"+x.OtherSays
-			if taken[i] || judged[a] >= most || judged[b] >= most {
+			if taken[i] || x.score < certain && (judged[a] >= most || judged[b] >= most) {
 				continue
 			}
 			judged[a]++
@@ -183,15 +172,16 @@ func (f *finder) contradictions() []Finding {
 }
 
 // opposed says how likely two statements with other values are about the same; 0: they are not.
-func (f *finder) opposed(unit string, a, b claim, weight func(string) float64) float64 {
-	ra, rb := rates.FindString(strings.ToLower(a.text)), rates.FindString(strings.ToLower(b.text))
-	if unit == "date" && !strings.Contains(strings.ToLower(a.text+b.text), "until") {
+func opposed(a, b said, weight func(string) float64, template func(kind, w string) bool) float64 {
+	ra, rb := rates.FindString(strings.ToLower(a.s.Text)), rates.FindString(strings.ToLower(b.s.Text))
+	if a.fact.Kind == "date" && !strings.Contains(strings.ToLower(a.s.Text+b.s.Text), "until") {
 		return 0 // of the days on which something was, there are many
 	}
+	unit := strings.TrimPrefix(a.fact.Kind, "count ")
 	own, all, most := 0.0, 0.0, 0.0
 	n, titled := 0, false
 	for w := range a.about {
-		if !b.about[w] || a.p.Kind == b.p.Kind && !a.p.own[w] && !b.p.own[w] && !a.title[w] && !b.title[w] {
+		if !b.about[w] || a.p.Kind == b.p.Kind && template(a.p.Kind, w) && !a.title[w] && !b.title[w] {
 			continue // of a template, it says nothing
 		}
 		all += weight(w)
@@ -210,7 +200,7 @@ func (f *finder) opposed(unit string, a, b claim, weight func(string) float64) f
 	if !titled && n < 3 || n == 0 {
 		return 0 // the subjects of the pages are others
 	}
-	for _, c := range []claim{a, b} {
+	for _, c := range []said{a, b} {
 		sum := 0.0
 		for w := range c.words {
 			sum += weight(w)
@@ -226,24 +216,26 @@ func (f *finder) opposed(unit string, a, b claim, weight func(string) float64) f
 	if ra != "" && ra == rb {
 		score *= 1.3
 	}
-	if ya, yb := years.FindString(dayIn.ReplaceAllString(a.text+" "+a.p.Title, "")), years.FindString(dayIn.ReplaceAllString(b.text+" "+b.p.Title, "")); ya != "" && yb != "" && ya != yb {
+	if ya, yb := years.FindString(dayIn.ReplaceAllString(a.s.Text+" "+a.p.Title, "")), years.FindString(dayIn.ReplaceAllString(b.s.Text+" "+b.p.Title, "")); ya != "" && yb != "" && ya != yb {
 		return 0 // they are about other years
-	}
-	if score < likely {
-		return 0
 	}
 	return score
 }
 
+var (
+	years = pattern.New(`\b20\d\d\b`)
+	rates = pattern.New(`(?i)\b(?:a|an|each|every|per) (second|minute|hour|day|week|month|quarter|year)\b`)
+)
+
 // partners is how many statements one is judged against.
 const partners = 2
 
-// likely is the least score of a pair that is judged.
-const likely = 1.6
-
-func meets(a, b []string) bool {
-	return slices.ContainsFunc(a, func(v string) bool { return slices.Contains(b, v) })
-}
+const (
+	// likely is the least score of a pair that is judged.
+	likely = 0.9
+	// certain is added for a pair that contradicts each other by the rules.
+	certain = 100
+)
 
 // later reports whether a was looked at before b, so that what b says is the likelier.
 func later(a, b *page) bool {

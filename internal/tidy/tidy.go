@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-server/parley/internal/claim"
 	"github.com/parley-server/parley/internal/lake"
 )
 
@@ -57,11 +58,17 @@ type Finding struct {
 
 	// Edits are what its change does; none: there is none.
 	Edits []Edit `json:"edits,omitempty"`
+
+	stands, otherStands claim.Statement // what Says and OtherSays stand under
 }
+
+// Under are the statements of a finding that may be a contradiction, with what they stand under.
+func (x Finding) Under() (says, other claim.Statement) { return x.stands, x.otherStands }
 
 // Scanned is what a scan found.
 type Scanned struct {
 	Head       string    `json:"head"` // the commit that it is about
+	Name       string    `json:"name"` // of the lake: the title of its first page
 	Pages      int       `json:"pages"`
 	Findings   []Finding `json:"findings"`
 	Candidates []Finding `json:"candidates"`        // contradictions, if somebody says so
@@ -98,6 +105,7 @@ func Scan(ctx context.Context, l *lake.Lake, now time.Time) (Scanned, error) {
 func look(head string, pages []*page, now time.Time) Scanned {
 	s := Scanned{Head: head, Pages: len(pages), Findings: []Finding{}, Candidates: []Finding{}}
 	f := newFinder(pages, now)
+	s.Name = f.world.Name
 	for _, list := range [][]Finding{f.links(), f.front(), f.duplicates(), f.orphans(), f.stale()} {
 		s.Findings = append(s.Findings, list...)
 	}
@@ -128,13 +136,18 @@ type finder struct {
 	pages  []*page
 	byPath map[string]*page
 	now    time.Time
+	world  claim.World
 	back   map[string][]string // the pages that link to a page
 }
 
 func newFinder(pages []*page, now time.Time) *finder {
 	f := &finder{pages: pages, byPath: map[string]*page{}, now: now, back: map[string][]string{}}
+	f.world.Day = now
 	for _, p := range pages {
 		f.byPath[p.Path] = p
+		if p.Path == "README.md" || p.Path == "INDEX.md" && f.world.Name == "" {
+			f.world.Name = p.Title
+		}
 	}
 	for _, p := range pages {
 		for _, l := range p.Links {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/claim"
 	"github.com/parley-server/parley/internal/lake"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/tidy"
@@ -107,7 +108,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		if err != nil {
 			return failed(err)
 		}
-		return scanned(s)
+		return scanned(s, t.o.Now())
 	case NamePropose:
 		defer t.Begin(r.Call)()
 		var in struct {
@@ -163,9 +164,9 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResult,
 // Reconciles implements seam.Choosy.
 func (*Toolset) Reconciles(tool string) bool { return tool == NamePropose }
 
-func scanned(s tidy.Scanned) (parley.ToolResult, error) {
+func scanned(s tidy.Scanned, day time.Time) (parley.ToolResult, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d pages were looked at; %d findings, and %d pairs of statements to judge.\n", s.Pages, len(s.Findings), len(s.Candidates))
+	fmt.Fprintf(&b, "%d pages of %q were looked at on %s; %d findings, and %d pairs of statements to judge.\n", s.Pages, s.Name, day.Format(time.DateOnly), len(s.Findings), len(s.Candidates))
 	if len(s.Editing) > 0 {
 		fmt.Fprintf(&b, "%d pages have changes that are not committed, and are left alone.\n", len(s.Editing))
 	}
@@ -182,13 +183,23 @@ func scanned(s tidy.Scanned) (parley.ToolResult, error) {
 		b.WriteString("\n\nPairs to judge:\n")
 	}
 	for _, x := range s.Candidates {
-		fmt.Fprintf(&b, "\n%s\n  %s: %s\n  %s: %s\n", x.ID, x.Path, parley.Cut(x.Says, 300), x.Other, parley.Cut(x.OtherSays, 300))
+		says, other := x.Under()
+		fmt.Fprintf(&b, "\n%s\n%s\n%s\n", x.ID, stated(says), stated(other))
 	}
 	data, err := json.Marshal(struct {
 		Findings   int `json:"findings"`
 		Candidates int `json:"candidates"`
 	}{len(s.Findings), len(s.Candidates)})
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: whole(b.String()), Data: data}, err
+}
+
+// stated is a statement with what it stands under: PATH:LINE (KIND, STATUS; TITLE › HEADING): TEXT.
+func stated(s claim.Statement) string {
+	of := s.Kind
+	if s.Status != "" {
+		of += ", " + s.Status
+	}
+	return fmt.Sprintf("  %s:%d (%s; %s): %s", s.Path, s.Line, strings.NewReplacer("(", "", ")", "", ";", "", "\n", " ").Replace(of), strings.Join(s.Under, " › "), parley.Cut(s.Text, 300))
 }
 
 // whole are the lines of a text that a result has room for.
