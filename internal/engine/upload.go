@@ -56,6 +56,10 @@ func (e *Engine) Attach(ctx context.Context, p parley.Principal, id parley.Sessi
 	if doc.Image != nil {
 		body = doc.Image
 	}
+	// What is stored lacks secrets, so the file is known by what is stored of it.
+	stores, _ := e.o.Log.RedactFileOf(id, body)
+	sum := sha256.Sum256(stores)
+	digest := parley.Digest(hex.EncodeToString(sum[:]))
 	// The session's lock is held from the look at what it has to the append, so that two uploads of one
 	// file make one.
 	free, err := e.keep(ctx, owner, 0, int64(len(body)+len(doc.Text)))
@@ -75,10 +79,6 @@ func (e *Engine) Attach(ctx context.Context, p parley.Principal, id parley.Sessi
 	if err != nil {
 		return parley.Attachment{}, err
 	}
-	// What is stored lacks secrets, so the file is known by what is stored of it.
-	stores, _ := e.o.Log.RedactFileOf(id, body)
-	sum := sha256.Sum256(stores)
-	digest := parley.Digest(hex.EncodeToString(sum[:]))
 	total := int64(len(body))
 	for _, a := range list {
 		if a.Turn != "" {
