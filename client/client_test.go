@@ -172,7 +172,7 @@ func lines(events []parley.Event) []string {
 func cutter(cuts *atomic.Int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Accept") != "text/event-stream" {
+			if !strings.HasPrefix(r.Header.Get("Accept"), "text/event-stream") {
 				next.ServeHTTP(w, r)
 				return
 			}

@@ -194,7 +194,8 @@ func (s *stream) read(ctx context.Context) (more bool, err error) {
 	})
 	defer quiet.Stop()
 
-	resp, err := s.c.do(ctx, s.call().set("Accept", sse.ContentType))
+	// A server whose store is away lets those wait who take no error.
+	resp, err := s.c.do(ctx, s.call().set("Accept", sse.ContentType+", application/json"))
 	if err != nil {
 		if !s.away && ctx.Err() == nil && !final(err) {
 			s.away = true

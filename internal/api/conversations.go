@@ -68,6 +68,7 @@ type followConversationInput struct {
 	ConversationParam
 	After int64  `query:"after" minimum:"0" doc:"The seq of the last change that you have. Without it, and without Last-Event-ID, the stream begins with now."`
 	Last  string `header:"Last-Event-ID" maxLength:"32" doc:"What a browser sends when it comes back; it wins over after."`
+	AcceptParam
 }
 
 func (s *Server) conversationRoutes() {
@@ -365,7 +366,7 @@ func (t *texts) keep(id parley.SessionID, f *inFlight) {
 }
 
 // followConversation begins with the conversation as it is, or with the changes behind a cursor.
-// While the store is away it waits, like the streams of events: see afterOutage.
+// While the store is away it waits, like the streams of events: see beginsLater.
 func (s *Server) followConversation(ctx context.Context, p parley.Principal, in *followConversationInput) (*huma.StreamResponse, error) {
 	after, err := cursorOf(in.After, in.Last)
 	if err != nil {
@@ -374,7 +375,7 @@ func (s *Server) followConversation(ctx context.Context, p parley.Principal, in 
 	f := conversationFeed{s: s, p: p, after: after}
 	begin := func(ctx context.Context) error { return f.begin(ctx, in.ConversationParam) }
 	err = begin(ctx)
-	waits := isAway(err)
+	waits := beginsLater(err, in.Accept)
 	if err != nil && !waits {
 		return nil, err
 	}

@@ -50,6 +50,12 @@ type manyInput struct {
 	Sessions string `query:"sessions" maxLength:"4000" doc:"Session ids, separated by commas, each with :N behind it when events up to N are there already."`
 	Deltas   bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`
 	Last     string `header:"Last-Event-ID" maxLength:"4000" doc:"The id of the last frame: the sessions, each with :N."`
+	AcceptParam
+}
+
+// AcceptParam says whether the client of a stream takes a refusal.
+type AcceptParam struct {
+	Accept string `header:"Accept" doc:"While the store cannot be asked, the stream begins and waits, since a browser's EventSource would give up. Clients that take application/json, too, get 503."`
 }
 
 func (s *Server) eventRoutes() {
@@ -66,7 +72,8 @@ func (s *Server) eventRoutes() {
 	}, s.events)
 	route(s, huma.Operation{
 		OperationID: "follow-events", Method: http.MethodGet, Path: followPath, Tags: tags, Summary: "Follow a session's log",
-		Description: "First the events after the cursor, then whatever comes, until the client goes or the session is deleted.",
+		Description: "First the events after the cursor, then whatever comes, until the client goes or the session is deleted. " +
+			"While the store cannot be asked, the stream waits; clients that accept application/json, too, get 503.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Frames of the session", Content: s.frames("text/event-stream")},
 		},
@@ -283,7 +290,7 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if err = s.within(r.Context(), p, SessionParam{id}); err == nil {
 		err = s.o.Reader.Check(r.Context(), p, id, v.after)
 	}
-	waits := form == "sse" && isAway(err)
+	waits := form == "sse" && beginsLater(err, r.Header.Get("Accept"))
 	if err != nil && !waits {
 		return nil, err
 	}
@@ -316,12 +323,14 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	return st, nil
 }
 
-// isAway reports whether the store cannot be asked now.
-func isAway(err error) bool { return parley.CodeOf(err) == parley.CodeUnavailable }
+// beginsLater reports whether a stream begins although the store cannot be asked now. A browser's EventSource
+// gives up after a status that is an error, and does not tell the page which one it was. Clients that try again by
+// themselves accept JSON as well, and get the status: so they can tell people that nothing comes.
+func beginsLater(err error, accept string) bool {
+	return parley.CodeOf(err) == parley.CodeUnavailable && !accepts(accept, "application/json")
+}
 
-// afterOutage is a stream that begins when the store can be asked again. A browser's EventSource gives up
-// after a status that is an error, and does not tell the page which one it was. Whoever reads another form
-// gets the status.
+// afterOutage is a stream that begins when the store can be asked again.
 func (s *Server) afterOutage(p parley.Principal, places []eventlog.Place, begin func(context.Context) (wire.Frames, error)) func(context.Context) wire.Frames {
 	return func(ctx context.Context) wire.Frames {
 		return func(yield func(eventlog.Frame, error) bool) {
@@ -365,7 +374,7 @@ func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*
 		return nil, err
 	}
 	frames, err := s.o.Reader.FollowMany(ctx, p, places, in.Deltas)
-	if isAway(err) {
+	if beginsLater(err, in.Accept) {
 		frames, err = s.afterOutage(p, places, func(ctx context.Context) (wire.Frames, error) {
 			frames, err := s.o.Reader.FollowMany(ctx, p, places, in.Deltas)
 			if err != nil {

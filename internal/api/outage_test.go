@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -87,6 +89,11 @@ func TestStream_in_an_outage(t *testing.T) {
 			t.Errorf("%s: no Retry-After", path)
 		}
 	}
+	for _, path := range []string{path, "/v1/stream?sessions=" + string(s.ID), "/v1/conversations/" + string(s.ID) + "/stream"} {
+		if resp := w.ask("GET", path, "", "Accept", "text/event-stream, application/json"); resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%s for a client that takes a refusal: status %d", path, resp.StatusCode)
+		}
+	}
 	gone.Store(false)
 	for i, want := range [][]string{all, all[1:], all} {
 		if diff := cmp.Diff(want, readSSE(streams[i].Body, len(want))); diff != "" {
@@ -101,6 +108,26 @@ func TestStream_in_an_outage(t *testing.T) {
 	}
 	if got := lines.Text(); !strings.Contains(got, `"status":"idle"`) {
 		t.Errorf("the conversation: got %q", got)
+	}
+	// Our own client says that the server is away, and that it is back.
+	gone.Store(true)
+	var said []string
+	c := client.New(client.Options{BaseURL: w.url, Away: func(err error) {
+		said = append(said, string(parley.CodeOf(err)))
+		gone.Store(false)
+	}})
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	for f, err := range c.Follow(ctx, s.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Event != nil && f.Event.Seq == int64(len(all)) {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{string(parley.CodeUnavailable), ""}, said); diff != "" {
+		t.Errorf("what the client says of the server (-want +got):\n%s", diff)
 	}
 	if body, err := io.ReadAll(streams[4].Body); err != nil || !strings.Contains(string(body), "event: error") || !strings.Contains(string(body), "not_found") {
 		t.Errorf("no such session: got %q, %v", body, err)

@@ -98,7 +98,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
 
   /** Follows the live end until the connection is cut. */
   const stream = (here: AbortController): Promise<undefined> =>
-    read(here, `after=${cursor}`, "text/event-stream", async (body, alive) => {
+    read(here, `after=${cursor}`, streamOrError, async (body, alive) => {
       const parser = new SSEParser();
       for (;;) {
         const { done, value } = await body.read();
@@ -230,6 +230,9 @@ export function follow(client: Client, session: string, after: number, sink: Sin
     },
   };
 }
+
+/** What a request for a stream accepts: a server whose store is away lets those wait who take no error. */
+export const streamOrError = "text/event-stream, application/json";
 
 /** Whether asking again would get the same answer. */
 export function isFinal(error: ApiError): boolean {

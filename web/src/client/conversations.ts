@@ -3,7 +3,7 @@
 import type * as Public from "../../public/parley/client.d.ts";
 import { errorOf, toApiError, type Client } from "../api/client.ts";
 import { SSEParser, type SSEFrame } from "../api/sse.ts";
-import { isFinal, silence } from "../api/stream.ts";
+import { isFinal, silence, streamOrError } from "../api/stream.ts";
 import { newUUID } from "../chat/uuid.ts";
 
 const firstWait = 300;
@@ -94,7 +94,7 @@ async function* streamed(client: Client, path: string, here: AbortController, li
   };
   alive();
   try {
-    const response = await client.fetch(client.base + path, { headers: { Accept: "text/event-stream" }, signal: here.signal, cache: "no-store", credentials: "same-origin" });
+    const response = await client.fetch(client.base + path, { headers: { Accept: streamOrError }, signal: here.signal, cache: "no-store", credentials: "same-origin" });
     if (!response.ok) throw await errorOf(response);
     if (!response.body) return;
     const body = response.body.pipeThrough(new TextDecoderStream()).getReader();
