@@ -21,6 +21,9 @@ import (
 // within bounds every wait in a test.
 const within = time.Minute
 
+// grace is longer than a busy machine keeps a test from going on between two lines.
+const grace = time.Second
+
 type rig struct {
 	t             *testing.T
 	srv           *edge.Server
@@ -93,9 +96,7 @@ func (r *rig) dial(say string) *client {
 	}
 	r.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(within))
-	if _, err := io.WriteString(c, say); err != nil {
-		r.t.Fatal(err)
-	}
+	_, _ = io.WriteString(c, say) // on a busy machine the server may have given it up; the test reads what the server says
 	return &client{Conn: c, r: bufio.NewReader(c)}
 }
 
@@ -168,7 +169,7 @@ func TestServer_ends_what_does_not_go_on(t *testing.T) {
 
 func TestServer_says_that_a_body_is_late(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, edge.Options{Grace: 50 * time.Millisecond})
+	r := newRig(t, edge.Options{Grace: grace})
 	c := r.dial(post("/known"))
 	if status, _ := c.answer(); status != http.StatusRequestTimeout {
 		t.Errorf("got %d", status)
@@ -182,12 +183,12 @@ func TestServer_says_that_a_body_is_late(t *testing.T) {
 	}
 }
 
-// TestServer_lets_a_steady_upload_finish: an upload that keeps the rate may take many times the
+// TestServer_lets_a_steady_upload_finish: an upload that keeps the rate may take longer than the
 // grace period.
 func TestServer_lets_a_steady_upload_finish(t *testing.T) {
 	t.Parallel()
-	const size, rate = 64 << 10, 32 << 10
-	r := newRig(t, edge.Options{Grace: 400 * time.Millisecond, UploadRate: rate})
+	const size, rate = 192 << 10, 32 << 10
+	r := newRig(t, edge.Options{Grace: grace, UploadRate: rate})
 	c := r.dial(fmt.Sprintf("POST /known HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size))
 	tick := time.NewTicker(20 * time.Millisecond) // 102 KiB/s, three times the required rate
 	defer tick.Stop()
@@ -305,7 +306,7 @@ func TestServer_under_attack(t *testing.T) {
 // TestServer_on_a_socket: a Unix socket has the same deadlines and the same limit.
 func TestServer_on_a_socket(t *testing.T) {
 	t.Parallel()
-	r := newRigAt(t, "unix", filepath.Join(t.TempDir(), "s"), edge.Options{Connections: 4, Grace: 50 * time.Millisecond})
+	r := newRigAt(t, "unix", filepath.Join(t.TempDir(), "s"), edge.Options{Connections: 4, Grace: grace})
 	for _, say := range []string{"", "GET /", post("/known"), post("/stranger")} {
 		var held []*client
 		for range 12 {
@@ -382,18 +383,21 @@ func TestServer_rewords_what_is_no_request(t *testing.T) {
 // TestServer_a_long_answer_outlives_the_body: the body's deadline must not end a long answer.
 func TestServer_a_long_answer_outlives_the_body(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, edge.Options{Grace: 30 * time.Millisecond})
+	r := newRig(t, edge.Options{Grace: grace})
 	for _, path := range []string{"/stream", "/read-stream"} { // read to its end by net/http, and by the handler
-		c := r.dial("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
-		resp, err := http.ReadResponse(c.r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		_, err = io.Copy(io.Discard, resp.Body)
-		if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {
-			t.Errorf("%s: the answer ended: %v", path, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c := r.dial("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+			resp, err := http.ReadResponse(c.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetReadDeadline(time.Now().Add(grace * 3 / 2))
+			_, err = io.Copy(io.Discard, resp.Body)
+			if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {
+				t.Errorf("the answer ended: %v", err)
+			}
+		})
 	}
 }
 
