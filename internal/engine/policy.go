@@ -23,7 +23,8 @@ func wishOf(box *toolbox.Box, d parley.ToolDecl, effect parley.Effect, input []b
 		}
 	}
 	w.Reaches, w.Scoped = box.Reaches(d.Name, input)
-	w.Parts, w.Plain, w.Composed = box.Parts(d.Name, input)
+	p, composed := box.Parts(d.Name, input)
+	w.Composed, w.Parts, w.Plain, w.Within, w.Hides = composed, p.List, p.Plain, p.Within, p.Hides
 	return w
 }
 

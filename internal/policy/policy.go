@@ -25,13 +25,17 @@ type Wish struct {
 	// Composed says that the call consists of Parts, each a subject of its own, as the command line of
 	// a shell does. Rules with a pattern are about each part, and the strictest verdict on a part
 	// counts. Unless the call is Plain, which means that the parts are all that it does, only a rule
-	// with exactly the call's subject allows it by a pattern.
+	// with exactly the call's subject allows it by a pattern. Within is what the parts do in turn, as far as that
+	// is known, for rules that forbid or ask; Hides says that there is more.
 	Composed bool
 	Plain    bool
+	Hides    bool
 	Parts    []string
+	Within   []string
 
-	whole string // of a part: the subject of its call
-	part  bool
+	whole  string // of a part: the subject of its call
+	part   bool
+	within bool // it is not a part, but what one does in turn: rules cannot allow it, only forbid it or ask
 }
 
 // Judge returns the verdict on a call and the reason. The strictest matching rule of app
@@ -45,10 +49,16 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	verdict, reason, matched := parley.Allow, "", false
 	look := func(rules []parley.Rule) {
 		for _, r := range rules {
-			if !matches(r, w) {
+			v := verdictOf(r)
+			switch {
+			case v == parley.Allow && w.within:
+				continue
+			case matches(r, w):
+			case v != parley.Allow && w.part && w.Hides && mayMatch(r, w):
+				v, r.Reason = parley.Ask, hidden
+			default:
 				continue
 			}
-			v := verdictOf(r)
 			if !matched || rank(v) > rank(verdict) {
 				verdict, reason = v, r.Reason
 			}
@@ -59,7 +69,7 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	if s.Policy != nil {
 		look(s.Policy.Rules)
 	}
-	if !matched && w.Effect != parley.EffectRead {
+	if !matched && !w.within && w.Effect != parley.EffectRead {
 		verdict = parley.Ask
 	}
 	mode := modeOf(app, s)
@@ -94,21 +104,23 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	return verdict, reason
 }
 
-// judgeParts returns the strictest verdict on a part of a call.
+// judgeParts returns the strictest verdict on a part of a call, or on what a part does in turn.
 func judgeParts(app *parley.App, s *parley.Session, w Wish) (verdict parley.Verdict, reason string) {
 	w.part, w.whole = true, w.Subject
 	parts := w.Parts
 	if len(parts) == 0 {
-		parts, w.Plain = []string{w.whole}, false
+		parts, w.Plain, w.Hides = []string{w.whole}, false, true
 	}
-	for i, p := range parts {
-		w.Subject = p
+	for i, p := range slices.Concat(parts, w.Within) {
+		w.Subject, w.within = p, i >= len(parts)
 		if v, why := Judge(app, s, w); i == 0 || rank(v) > rank(verdict) {
 			verdict, reason = v, why
 		}
 	}
 	return verdict, reason
 }
+
+const hidden = "what the command runs cannot be told from its words, and a rule is about some commands"
 
 const webSays = "text of strangers, such as a page of the web or a comment, was read in this turn, and may have asked for it"
 
@@ -205,6 +217,12 @@ func rank(v parley.Verdict) int {
 		return 2
 	}
 	return 3
+}
+
+// mayMatch reports whether a rule is about some calls of the tool.
+func mayMatch(r parley.Rule, w Wish) bool {
+	name, _, narrowed := strings.Cut(r.Tool, "(")
+	return narrowed && named(name, w.Decl.Name) && (r.Effect == "" || r.Effect == w.Effect)
 }
 
 func matches(r parley.Rule, w Wish) bool {

@@ -270,11 +270,21 @@ type Effecter interface {
 // Composer is a Toolset with calls that consist of several, as the command line of a shell does.
 // Rules with a pattern are then about each of them.
 type Composer interface {
-	// Parts returns the parts of a call, each as the subject that a rule's pattern is compared with.
-	// plain says that they are all that the call does; otherwise only a rule with exactly the
-	// call's subject allows it. composed is false for a tool whose calls have no parts. It must answer
+	// Parts returns the parts of a call. composed is false for a tool whose calls have no parts. It must answer
 	// from memory at once: the session is locked.
-	Parts(tool string, input json.RawMessage) (parts []string, plain, composed bool)
+	Parts(tool string, input json.RawMessage) (p Parts, composed bool)
+}
+
+// Parts is what a call consists of, each part as the subject that a rule's pattern is compared with.
+type Parts struct {
+	List []string // empty: not known
+	// Plain says that List is all that the call does. Otherwise only a rule with exactly the call's subject
+	// allows it.
+	Plain bool
+	// Within is what the parts do in turn, as far as it is known, for rules that forbid or ask.
+	Within []string
+	// Hides says that the call does something that neither List nor Within names.
+	Hides bool
 }
 
 // Preparer is a Toolset with calls for which a human must first do something, such as log in at

@@ -309,14 +309,14 @@ func (b *Box) Reaches(name string, input json.RawMessage) (what []string, scoped
 	return nil, false
 }
 
-// Parts are what a call consists of, see [seam.Composer].
-func (b *Box) Parts(name string, input json.RawMessage) (parts []string, plain, composed bool) {
+// Parts is what a call consists of, see [seam.Composer].
+func (b *Box) Parts(name string, input json.RawMessage) (p seam.Parts, composed bool) {
 	if t := b.tools[name]; t != nil {
 		if c, ok := t.set.(seam.Composer); ok {
 			return c.Parts(name, input)
 		}
 	}
-	return nil, false, false
+	return p, false
 }
 
 // Zone is the time zone of what the tools deal with, see [seam.Zoned]: that of the

@@ -24,10 +24,11 @@ var gitLooks = strings.Fields("blame cat-file cherry describe diff diff-tree for
 // where it can change nothing, so a mistake here makes a command fail, and no more.
 func Looks(line string) bool {
 	commands, plain := Split(line)
-	return plain && !slices.ContainsFunc(commands, func(argv []string) bool { return !looks(argv) })
+	return plain && !slices.ContainsFunc(commands, func(c Command) bool { return !looks(c) })
 }
 
-func looks(argv []string) bool {
+func looks(c Command) bool {
+	argv := c.texts()
 	program, args := argv[0], argv[1:]
 	if len(args) == 1 && (args[0] == "--version" || args[0] == "--help") {
 		return true

@@ -22,12 +22,15 @@ package shell
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -174,9 +177,29 @@ func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 			bash.Description += fmt.Sprintf(" Of the network, only TCP to port %s can be reached.", list(t.o.Ports))
 		}
 	}
+	bash.Safety += t.more()
 	bash.Description += " What commands change in files is not restored when the session is rewound."
 	kill.Safety = "ends only what this session has started"
 	return []parley.ToolDecl{bash, out, kill}, nil
+}
+
+// more is what else commands have: files to read and variables. What a person has allowed for a session with other
+// ones does not count. Values may be secret, so only a digest is shown.
+func (t *Toolset) more() string {
+	var b strings.Builder
+	if len(t.o.Readable) > 0 && !t.o.Unconfined {
+		fmt.Fprintf(&b, ", and to read %s", strings.Join(slices.Sorted(slices.Values(t.o.Readable)), ", "))
+	}
+	names := slices.Sorted(maps.Keys(t.o.Env))
+	if len(names) == 0 {
+		return b.String()
+	}
+	h := sha256.New()
+	for _, name := range names {
+		fmt.Fprintf(h, "%q=%q\n", name, t.o.Env[name])
+	}
+	fmt.Fprintf(&b, "; with the variables %s (%.8x)", strings.Join(names, ", "), h.Sum(nil))
+	return b.String()
 }
 
 func list(ports []int) string {
@@ -214,19 +237,21 @@ func (t *Toolset) EffectOf(tool string, raw json.RawMessage) parley.Effect {
 }
 
 // Parts implements seam.Composer.
-func (*Toolset) Parts(tool string, raw json.RawMessage) (parts []string, plain, composed bool) {
+func (*Toolset) Parts(tool string, raw json.RawMessage) (p seam.Parts, composed bool) {
 	if tool != Bash {
-		return nil, false, false
+		return p, false
 	}
 	var in input
 	if json.Unmarshal(raw, &in) != nil {
-		return nil, false, true
+		return p, true
 	}
 	list, plain := Split(in.Command)
-	for _, argv := range list {
-		parts = append(parts, Join(argv))
+	p.Plain = plain
+	for _, c := range list {
+		p.List = append(p.List, c.String())
 	}
-	return parts, plain, true
+	p.Within, p.Hides = Within(list)
+	return p, true
 }
 
 // Words implements seam.Worder.

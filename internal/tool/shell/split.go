@@ -14,11 +14,20 @@ const (
 	maxBrackets = 100
 )
 
-// Split returns the commands of a command line, each as its words. plain says that they are all that
+// Command is a command of a command line.
+type Command []Word
+
+// Word is a word of a command.
+type Word struct {
+	Text  string // what the program gets; if that is not known, what the line says
+	Known bool   // the shell does not expand it
+}
+
+// Split returns the commands of a command line. plain says that they are all that
 // it does, and that each word is known: there is no expansion, substitution, assignment or control
 // structure, and no redirection but those to /dev/null and of errors to the output. Of a line that is not plain, the commands that
 // were found are returned, to be compared with rules that forbid. The parser is that of shfmt.
-func Split(line string) (commands [][]string, plain bool) {
+func Split(line string) (commands []Command, plain bool) {
 	if len(line) > maxParsed || strings.Count(line, "(")+strings.Count(line, "{")+strings.Count(line, "`") > maxBrackets {
 		return nil, false
 	}
@@ -29,15 +38,15 @@ func Split(line string) (commands [][]string, plain bool) {
 	plain = len(file.Stmts) > 0 && allPlain(file.Stmts)
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
-			var argv []string
+			var words Command
 			for _, w := range c.Args {
 				text, known := literal(w)
 				if !known {
 					text = source(line, w)
 				}
-				argv = append(argv, text)
+				words = append(words, Word{text, known})
 			}
-			commands = append(commands, argv)
+			commands = append(commands, words)
 		}
 		return true
 	})
@@ -166,19 +175,35 @@ func source(line string, w *syntax.Word) string {
 	return line[from:to]
 }
 
-// Join writes words as a command, for rules: a word with anything but harmless characters is quoted, so
-// that it is not taken for several.
-func Join(argv []string) string {
-	quoted := make([]string, len(argv))
-	for i, w := range argv {
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !harmless(r) }) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+// String writes a command as rules see it. A word that a shell would read as something else, such as several
+// words, a pattern, an assignment or the beginning of a control structure, is quoted. So the text means this
+// command and no other.
+func (c Command) String() string {
+	texts := make([]string, len(c))
+	for i, w := range c {
+		texts[i] = w.Text
+		if w.Known && !w.plain(i == 0) {
+			texts[i] = "'" + strings.ReplaceAll(w.Text, "'", `'\''`) + "'"
 		}
-		quoted[i] = w
 	}
-	return strings.Join(quoted, " ")
+	return strings.Join(texts, " ")
 }
 
+// plain reports whether a shell reads the word without quotes as it is.
+func (w Word) plain(first bool) bool {
+	if w.Text == "" || strings.ContainsFunc(w.Text, func(r rune) bool { return !harmless(r) }) {
+		return false
+	}
+	if first && (strings.Contains(w.Text, "=") || slices.Contains(reserved, w.Text)) {
+		return false
+	}
+	text, known := unquoted(w.Text, true)
+	return known && text == w.Text
+}
+
+// reserved are the words that are no command where one begins.
+var reserved = strings.Fields("case coproc declare do done elif else esac export fi for function if in let local nameref readonly select then time typeset until while")
+
 func harmless(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:=,@%+^~*?[]{}", r) || r >= 0xa1
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:=,@%+^~", r) || r >= 0xa1
 }

@@ -174,3 +174,39 @@ func swapped(t *testing.T, c CLI) {
 		t.Error(list, err)
 	}
 }
+
+// rules: a rule for a command means the same for Parley's Bash and for that of the CLI.
+func rules(t *testing.T, c CLI) {
+	r := c.start(t, asks, func(a *parley.App, _ *claudecli.Options, _ *engine.Options) {
+		a.Runtimes = []string{"loop", "claude"}
+		a.Policy.Unattended = true
+		a.Policy.Rules = []parley.Rule{{Verdict: parley.Allow, Tool: "Bash(touch a:*)"}, {Verdict: parley.Allow, Tool: "Bash(timeout:*)"}, {Verdict: parley.Deny, Tool: "Bash(rm:*)"}}
+	})
+	defer r.Stop()
+	lines := []string{
+		"touch a", "touch a && touch a b", "touch a; touch x", "touch a > x", "X=1 touch a", "env touch a", "touch a $(touch x)", "touch a\ntouch x", "touch a | tee x", "timeout 5 touch c", "timeout 5 rm a", "rm a", "sh -c 'rm a'",
+	}
+	want := []string{
+		"Bash ok", "Bash ok", "Bash denied", "Bash denied", "Bash denied", "Bash denied", "Bash denied", "Bash denied", "Bash denied", "Bash ok", "Bash denied", "Bash denied", "Bash denied",
+	}
+	for _, name := range []string{"loop", "claude"} {
+		s := r.Session(func(c *parley.CreateSession) { c.Runtime = name })
+		var steps []Step
+		for _, line := range lines {
+			steps = append(steps, Step{Use: []Use{bash(line)}})
+		}
+		r.say(t, s, append(steps, Step{Text: "Done."})...)
+		log := r.check(t, s)
+		if diff := cmp.Diff(want, ended(t, log)); diff != "" {
+			t.Errorf("%s: %s\n%s", name, diff, Told(log))
+		}
+		if r.File("a") != "" || r.File("b") != "" || r.File("c") != "" || r.File("x") != "no file" {
+			t.Errorf("%s: a %q, b %q, c %q, x %q", name, r.File("a"), r.File("b"), r.File("c"), r.File("x"))
+		}
+		for _, f := range []string{"a", "b", "c"} {
+			if err := os.Remove(filepath.Join(r.Work, f)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

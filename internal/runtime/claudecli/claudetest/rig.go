@@ -203,8 +203,9 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		for _, l := range toolbox.Sets[*listener](e.Tools["test"]) {
 			sets = append(sets, l)
 		}
+		sets = append(sets, confined(t, dir)) // with o.Shell, it only knows what rules are about
 		if !o.Shell {
-			sets = append(sets, tools.New(tools.Options{Checkpoints: func() *checkpoint.Store { return checks }}), confined(t, dir))
+			sets = append(sets, tools.New(tools.Options{Checkpoints: func() *checkpoint.Store { return checks }}))
 		}
 		box, err := toolbox.New(sets, toolbox.Options{})
 		if err != nil {
