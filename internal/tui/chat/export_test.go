@@ -14,7 +14,7 @@ import (
 )
 
 // within bounds what a test waits for.
-const within = 15 * time.Second
+const within = time.Minute
 
 // Person sits at a screen.
 type Person struct {
