@@ -5,12 +5,11 @@
 // [World.Contradict] says whether two statements cannot both be true.
 //
 // It knows English and nothing of what is in any lake. The rules prefer to miss a contradiction: two statements contradict each other only
-// if each word of both is matched by the other, by what the other stands under, or says nothing of what the statement is about. So a word
-// that narrows one of them, such as the group in "a group ticket", is enough to leave the two alone.
+// if each word that names the thing of one, or narrows for when, for whom and where it is so, is matched by the other or by what that one stands
+// under. So a word such as the group in "a group ticket" is enough to leave the two alone.
 package claim
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,20 +29,24 @@ type Statement struct {
 
 // Fact is a value that a statement gives to something.
 type Fact struct {
-	Kind   string // of value: money, time, count people
-	Shown  string // the value as it is written
-	value  value
-	others []value  // the clause has them besides
-	words  []string // what the clause says besides its values, as stems of one word for each meaning
-	mood   mood
-	years  []string
-	days   weekdays
-	ours   bool            // it is about those whose lake it is
-	keyed  bool            // it is a name and a value, without a verb
-	bare   bool            // it has verbs alone, and names no thing
-	whole  bool            // it holds for each of its things: each gauge, never
-	inner  map[string]bool // words directly before another, as group in group ticket
-	about  about
+	Kind    string // of value: money, time, count people
+	Shown   string // the value as it is written
+	value   value
+	words   []string        // the phrase that names the thing, as stems of one word for each meaning
+	does    []string        // what is done
+	narrow  []string        // for when, for whom, for what
+	rest    []string        // what is said besides
+	inner   map[string]bool // words directly before another, as group in group ticket
+	others  []value         // that go with it: of 1 kg, for three months
+	mood    mood
+	years   []string
+	days    weekdays
+	ours    bool // it is about those whose lake it is
+	keyed   bool // it is a name and a value, without a verb
+	more    bool // the clause says more before the value
+	topical bool // what it is about is the topic of its page
+	whole   bool // it holds for each of its things: each gauge, never
+	about   about
 }
 
 // about is what a statement stands under, as words.
@@ -60,9 +63,6 @@ type about struct {
 
 // Key says of what kind and unit the value is. Facts with other keys cannot be compared.
 func (f Fact) Key() string { return f.Kind + f.value.rate }
-
-// Words are what the fact is about.
-func (f Fact) Words() []string { return f.words }
 
 // Differs reports whether two values of the same key cannot both be true of one thing.
 func (f Fact) Differs(g Fact) bool { return f.Key() == g.Key() && f.value.denies(g.value) }
@@ -97,151 +97,6 @@ func (w World) Opposed(xs, ys []Fact) (x, y Fact, yes bool) {
 // agrees reports whether one of the facts has the value of another: of a list of which some is the same, nothing is known.
 func agrees(list []Fact, f Fact) bool {
 	return slices.ContainsFunc(list, func(g Fact) bool { return g.Kind == f.Kind && !g.value.denies(f.value) })
-}
-
-func (w World) deny(x, y Fact) bool {
-	switch {
-	case !w.standing(x), !w.standing(y):
-		return false
-	case x.Kind != "date" && !slices.Equal(w.when(x), w.when(y)):
-		return false
-	case x.Kind != "weekday" && !x.sameDays(y):
-		return false
-	case !sameOthers(x, y) || !sameOthers(y, x):
-		return false
-	}
-	name := stemsOf(w.Name)
-	x.complete(name)
-	y.complete(name)
-	if !x.within(y, name) || !y.within(x, name) {
-		return false
-	}
-	return x.sameThing(y, name)
-}
-
-// standing reports whether a fact is so for some time, and not what was, is to be, or is asked for.
-func (w World) standing(f Fact) bool {
-	if f.Kind == "year" { // when something was founded stays as it is
-		return f.mood == isSo || f.mood == wasSo
-	}
-	if f.about.event {
-		return f.mood == isSo && f.Kind == "date" && !f.keyed // what is agreed until a day
-	}
-	return f.mood == isSo
-}
-
-// when is the years that a fact is about, but for the present one.
-func (w World) when(f Fact) []string {
-	years := f.years
-	if len(years) == 0 {
-		years = f.about.years
-	}
-	now := fmt.Sprint(w.Day.Year())
-	years = slices.DeleteFunc(slices.Clone(years), func(y string) bool { return y == now })
-	slices.Sort(years)
-	return slices.Compact(years)
-}
-
-// sameDays reports whether two facts are about the same days of the week. One that names no days is about the usual ones.
-func (f Fact) sameDays(g Fact) bool {
-	a, b := cmp.Or(f.days, f.about.days), cmp.Or(g.days, g.about.days)
-	return a == b || a == 0 && b.usual() || b == 0 && a.usual() || a.usual() && b.usual()
-}
-
-// sameOthers reports whether the other values of a fact's clause are in the other one's clause, too.
-func sameOthers(x, y Fact) bool {
-	for _, v := range x.others {
-		if v.kind == "weekday" || v.kind == "year" {
-			continue
-		}
-		if !slices.ContainsFunc(y.others, func(o value) bool { return o.key() == v.key() && !o.denies(v) && !v.denies(o) }) {
-			return false
-		}
-	}
-	return true
-}
-
-// complete gives a fact that does not say of what it is the topic of its page.
-func (f *Fact) complete(name map[string]bool) {
-	says := 0
-	for _, w := range f.words {
-		if attributes[w] || f.idle(w) || name[w] {
-			continue
-		}
-		if says++; says > 1 || !f.bare { // a verb alone, such as dries, is of the page's topic
-			return
-		}
-	}
-	if f.ours || slices.ContainsFunc(f.words, func(w string) bool { return name[w] }) {
-		f.ours = true
-		return
-	}
-	topic := slices.DeleteFunc(slices.Clone(f.about.topic), func(w string) bool { return genres[w] || f.idle(w) || attributes[w] || name[w] })
-	f.words = append(slices.Clone(f.words), topic...)
-	f.ours = len(topic) == 0
-}
-
-// idle reports whether a word says nothing of what the fact is about: it only says again of what kind the value is.
-func (f Fact) idle(w string) bool {
-	kind, _, _ := strings.Cut(f.Kind, " ")
-	return idle[w] || idleFor[kind][w] || f.Kind == "count capacity" && (w == "room" || w == "space" || w == "seat") || (kind == "time" || kind == "hours") && w == "door" && f.opens()
-}
-
-func (f Fact) opens() bool {
-	return slices.Contains(f.words, "open") || slices.Contains(f.words, "close")
-}
-
-// within reports whether all that narrows a fact is in the other one, or in what that one stands under.
-func (f Fact) within(g Fact, name map[string]bool) bool {
-	for _, w := range f.words {
-		switch {
-		case f.idle(w), name[w], hasNear(g.words, w), g.about.words[w]:
-		case g.whole && !f.inner[w] && !scoped[w] && !strings.ContainsAny(w, "@#"): // what holds for each thing holds for this one
-		case verbs[w] && (f.value.word != "" || g.keyed && (light[w] || f.Kind == "every")):
-		default:
-			return false
-		}
-	}
-	for _, s := range f.about.scopes {
-		if !hasNear(g.words, s) && !g.about.words[s] {
-			return false
-		}
-	}
-	return true
-}
-
-// sameThing reports whether enough is said to know that two facts, of which neither narrows the other, are about the same thing.
-func (f Fact) sameThing(g Fact, name map[string]bool) bool {
-	shared, titled, attribute := 0, false, false
-	kind, unit, _ := strings.Cut(f.Kind, " ")
-	for _, w := range f.words {
-		if f.idle(w) || name[w] || !hasNear(g.words, w) && !g.about.words[w] {
-			continue
-		}
-		if attributes[w] {
-			attribute = true
-			continue
-		}
-		shared++
-		titled = titled || hasNear(f.about.topic, w) || hasNear(g.about.topic, w)
-	}
-	for _, w := range g.words {
-		if g.idle(w) || name[w] || attributes[w] || hasNear(f.words, w) || !f.about.words[w] {
-			continue
-		}
-		shared++
-		titled = true
-	}
-	switch {
-	case !titled && f.about.series == g.about.series && (f.about.thing || f.keyed && g.keyed && slices.Equal(f.words, g.words)):
-		x, y := ownTopic(f.about.topic, name), ownTopic(g.about.topic, name)
-		return (hasAll(x, y) || hasAll(y, x)) && (!f.about.thing || len(x) > 0 && len(y) > 0) // each is about the thing of its page
-	case shared == 0:
-		return f.ours && g.ours && (attribute || kind == "count" && unit != "" || kind == "phone" || kind == "person")
-	case shared == 1 && !titled && !f.value.named():
-		return sameTopic(f.about.topic, g.about.topic, name) || f.ours && g.ours
-	}
-	return true
 }
 
 // ownTopic is what a topic says of which thing a page is about.

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -15,15 +14,17 @@ var (
 	// relatives begin clauses about what stands before them.
 	relatives = set(`which who where that whose`)
 	// reporting verbs have what is said behind them.
-	reporting = set(`tell note remember say says know mind remind reminds means mean ensure notice know`)
+	reporting = set(`ask asks asked tell note remember say says know mind remind reminds means mean ensure notice know`)
 	joins     = set(`and or then`)
 )
 
 // split takes the tokens of a statement apart where another thing is said.
 func split(list []token) (out []clause) {
 	var now clause
+	lead := isSo
 	flush := func(subject []token) {
 		if len(now.list) > 0 {
+			now.mood = lead
 			out = append(out, now)
 		}
 		now = clause{subject: subject}
@@ -38,6 +39,12 @@ func split(list []token) (out []clause) {
 			now.question = t.low == "?"
 			flush(nil)
 			continue
+		case t.low == ":" && hasVerb(list[i+1:]) && len(now.list) > 0 && (!narrowing[now.list[0].low] || slices.ContainsFunc(now.list, func(t token) bool { return reporting[t.low] })):
+			if !narrowing[now.list[0].low] && !slices.ContainsFunc(now.list, func(t token) bool { return reporting[t.low] }) {
+				lead = moodOf(now.list)
+			}
+			now = clause{} // what leads to it
+			continue
 		case t.low == "," && relatives[next.low]:
 			flush(last(now.list))
 			i++
@@ -51,7 +58,7 @@ func split(list []token) (out []clause) {
 				i++
 			}
 			continue
-		case t.low == "," && hasValue(now.list) && next.participle():
+		case t.low == "," && hasValue(now.list) && (next.participle() || next.low == "of" && word(list, i+2) == "which"):
 			flush(nil) // it adds something
 			continue
 		case t.low == "," && joins[next.low] && hasValue(now.list), t.low == "," && now.goesOn(untilComma(list[i+1:])):
@@ -76,6 +83,12 @@ func split(list []token) (out []clause) {
 	}
 	flush(nil)
 	return out
+}
+
+// hasVerb reports whether tokens up to the next mark are a sentence.
+func hasVerb(list []token) bool {
+	list = untilComma(list)
+	return slices.ContainsFunc(list, func(t token) bool { return t.kind == isWord && aux[t.low] }) || slices.Contains(verbsIn(list), true)
 }
 
 func untilComma(list []token) []token {
@@ -180,10 +193,13 @@ func aboutOf(s Statement) about {
 			continue
 		}
 		a.event = a.event || isDated.MatchString(text)
+		dated := isDated.MatchString(name) || slices.ContainsFunc(tokens(text), func(t token) bool {
+			return t.kind == isValue && t.v.kind == "date" || t.kind == isNum && len(t.text) == 4
+		})
 		leads := strings.HasSuffix(text, ":") // to a list
 		list := combine(tokens(text))
 		title := !leads && !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "…")
-		for _, t := range list {
+		for k, t := range list {
 			switch {
 			case t.kind == isValue && t.v.kind == "weekday" && (title || leads):
 				a.days |= weekdays(t.v.lo)
@@ -196,10 +212,10 @@ func aboutOf(s Statement) about {
 			case t.kind == isWord && !function[t.low]:
 				m := meaning(t.low)
 				a.words[m] = true
-				if happened[m] && title {
+				if title && (happened[m] && dated || told[t.low]) {
 					a.event = true
 				}
-				if scoped[m] && (title || leads) && !slices.Contains(a.scopes, m) {
+				if scoped[m] && (k == 0 || list[k-1].low != "new") && (title || leads) && !slices.Contains(a.scopes, m) {
 					a.scopes = append(a.scopes, m)
 				}
 				if title && !slices.Contains(a.topic, m) {
@@ -218,91 +234,9 @@ func aboutOf(s Statement) about {
 	return a
 }
 
-// facts are those of a clause.
-func (c clause) facts(how mood, ab about) (list []Fact) {
-	c.people()
-	c.places()
-	all := append(slices.Clone(c.subject), c.list...)
-	f := Fact{about: ab, mood: how, bare: true, keyed: true, inner: map[string]bool{}}
-	if c.question {
-		f.mood = asked
-	}
-	if f.mood == isSo {
-		f.mood = moodOf(all)
-	}
-	var values []token
-	for i, t := range all {
-		switch {
-		case t.kind == isValue && t.v.kind == "weekday":
-			f.days |= weekdays(t.v.lo)
-			values = append(values, t)
-		case t.kind == isValue && t.v.kind == "year":
-			f.years = append(f.years, t.text)
-			values = append(values, t)
-		case t.kind == isValue:
-			v := *t.v
-			v.bound = boundOf(all, i)
-			if v.bound == '>' && slices.ContainsFunc(all[:i], func(t token) bool { return slices.Contains([]string{"nobody", "no", "none", "never", "not"}, t.low) }) {
-				v.bound = '<' // nobody works above 7
-			}
-			v.rate = rateOf(all, i)
-			t.v = &v
-			values = append(values, t)
-		case t.kind == isNum:
-			f.words = append(f.words, "#"+t.low)
-		case t.kind == isWord && (t.low == "we" || t.low == "our" || t.low == "us"):
-			f.ours = true
-		case t.kind == isWord && narrowing[t.low], t.low == "before" || t.low == "after":
-			f.words = append(f.words, "@"+t.low)
-		case t.kind == isWord && !function[t.low] && !isRate(all, i):
-			m := meaning(t.low)
-			f.words = append(f.words, m)
-			f.bare = f.bare && (verbs[m] || strings.HasSuffix(t.low, "ed"))
-			if n := word(all, i+1); n != "" && !function[n] {
-				f.inner[m] = true
-			}
-		}
-		if t.kind == isWord && (aux[t.low] || verbs[meaning(t.low)] && i > 0) {
-			f.keyed = false
-		}
-		if i == 0 && f.keyed && slices.Contains([]string{"not", "no", "never"}, t.low) || slices.Contains([]string{"each", "every", "all", "any", "always", "never", "nobody"}, t.low) {
-			f.whole = true
-		}
-	}
-	if at := slices.IndexFunc(all, func(t token) bool { return t.low == ":" }); at >= 0 {
-		f.keyed = !slices.ContainsFunc(all[:at], func(t token) bool { return t.kind == isWord && aux[t.low] })
-	}
-	for _, t := range values {
-		if t.v.kind == "weekday" && len(values) > 1 || t.v.kind == "year" && !f.founds() {
-			continue
-		}
-		one := f
-		one.Kind, one.Shown, one.value = t.v.kind, t.text, *t.v
-		for _, o := range values {
-			if o.v != t.v {
-				one.others = append(one.others, *o.v)
-			}
-		}
-		if one.Kind == "year" {
-			one.years = nil
-		}
-		if one.Kind == "hours" && (one.opens() || ab.words["open"]) {
-			for attribute, at := range map[string]float64{"open": t.v.lo, "close": t.v.hi} {
-				half := one
-				half.Kind, half.value = "time", value{kind: "time", lo: at, hi: at, either: t.v.either}
-				half.words = append(slices.DeleteFunc(slices.Clone(one.words), func(w string) bool { return w == "open" || w == "close" }), attribute)
-				list = append(list, half)
-			}
-		}
-		list = append(list, one)
-	}
-	slices.SortStableFunc(list, func(a, b Fact) int { return cmp.Compare(a.Kind, b.Kind) })
-	return list
-}
-
 // founds reports whether a fact is about the year in which something began.
 func (f Fact) founds() bool {
-	return slices.ContainsFunc(f.words, func(w string) bool { return w == "found" || w == "build" || w == "bear" || w == "born" })
+	return slices.ContainsFunc(append(slices.Clone(f.words), f.does...), func(w string) bool { return w == "found" || w == "build" || w == "bear" || w == "born" })
 }
 
 // moodOf is how tokens say what they say.
@@ -391,9 +325,7 @@ func isRate(list []token, i int) bool {
 
 // people makes values of the names of those who are responsible.
 func (c *clause) people() {
-	if !slices.ContainsFunc(append(slices.Clone(c.subject), c.list...), func(t token) bool { return t.kind == isWord && roles[meaning(t.low)] }) {
-		return
-	}
+	role := slices.ContainsFunc(append(slices.Clone(c.subject), c.list...), func(t token) bool { return t.kind == isWord && roles[meaning(t.low)] })
 	var names []string
 	var rest []token
 	shown := ""
@@ -402,7 +334,7 @@ func (c *clause) people() {
 		for i+n < len(c.list) && c.list[i+n].named() {
 			n++
 		}
-		if n > 0 && n <= 3 && c.isPerson(i, n) {
+		if n > 0 && n <= 3 && (role && c.isPerson(i, n) || n == 2 && i+n == len(c.list) && i > 1 && (c.list[i-1].low == ":" || c.list[i-1].low == "is")) {
 			var name []string
 			for _, t := range c.list[i : i+n] {
 				if !slices.Contains([]string{"dr", "mr", "mrs", "ms", "sister", "prof", "professor"}, t.low) {
@@ -432,6 +364,9 @@ func (c *clause) isPerson(i, n int) bool {
 	}
 	if i+n < len(c.list) {
 		after = c.list[i+n].low
+	}
+	if roles[meaning(before)] && i+n == len(c.list) && slices.ContainsFunc(c.list[:i], func(t token) bool { return t.low == ":" }) {
+		return true
 	}
 	if slices.Contains([]string{":", "is", "are", "by", "and", ","}, before) || before == "," && i > 1 {
 		return before != "and" && before != "," || i > 1 && c.list[i-2].named()

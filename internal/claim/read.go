@@ -11,6 +11,8 @@ type clause struct {
 	list     []token
 	subject  []token // of the clause before, if it has none of its own
 	question bool
+	row      bool // of a table
+	mood     mood // of what leads to it
 }
 
 // Read finds the facts in a statement.
@@ -55,6 +57,10 @@ func rows(s Statement, text string) (list []clause) {
 			subject = append(subject, tokens(cell+" ")...)
 		}
 	}
+	kinds := map[string]int{} // of values in the row
+	for _, cell := range cells[min(1, len(cells)):] {
+		kinds[kindIn(tokens(cell))]++
+	}
 	for i, cell := range cells[min(1, len(cells)):] {
 		head := first(i + 1)
 		own := tokens(cell)
@@ -71,14 +77,30 @@ func rows(s Statement, text string) (list []clause) {
 		if !hasValue(combine(own)) && !namesOnly(head, cell) {
 			continue
 		}
+		if kinds[kindIn(own)] == 1 { // what the only column of its kind is called narrows nothing
+			head = strings.Join(slices.DeleteFunc(strings.Fields(head), func(w string) bool {
+				m := meaning(strings.Trim(w, ".,:"))
+				return !verbs[m] && !attributes[m] && !roles[m] && !numbered[m]
+			}), " ")
+		}
 		colon := token{text: ":", low: ":", kind: isMark}
 		row := append(slices.Clone(subject), tokens(head)...)
 		if len(row) > 0 {
 			row = append(row, colon)
 		}
-		list = append(list, clause{list: combine(append(row, own...))})
+		list = append(list, clause{list: combine(append(row, own...)), row: true})
 	}
 	return list
+}
+
+// kindIn is of what kind the value in a cell is.
+func kindIn(cell []token) string {
+	for _, t := range combine(cell) {
+		if t.kind == isValue {
+			return t.v.kind
+		}
+	}
+	return ""
 }
 
 // namesOnly reports whether a cell is a person's name in a column for such.
@@ -103,6 +125,11 @@ func hasValue(list []token) bool {
 
 // combine makes values of numbers with what they are of, and ranges of values.
 func combine(list []token) []token {
+	for i := range list {
+		if list[i].low == "last" && (determiners[word(list, i-1)] || i == 0) { // the last ferry; it is no verb
+			list[i].low = "final"
+		}
+	}
 	list = days(list)
 	var out []token
 	for i := 0; i < len(list); i++ {
@@ -131,7 +158,7 @@ func combine(list []token) []token {
 		for k := 1; k <= used; k++ {
 			shown += " " + list[i+k].text
 		}
-		if v.word != "" && len(out) > 0 {
+		if v.word != "" && len(out) > 0 && meaning(out[len(out)-1].low) == v.word {
 			shown = out[len(out)-1].text + " " + shown
 		}
 		out = append(out, token{text: shown, low: strings.ToLower(shown), kind: isValue, v: v})
@@ -143,6 +170,9 @@ func combine(list []token) []token {
 // counted is the value of a number, and how many tokens behind it belong to it. nil: it is none, or the name of a thing.
 func counted(list []token, i int, n float64, before []token) (v *value, used int) {
 	next, after := word(list, i+1), word(list, i+2)
+	if i+2 < len(list) && list[i+1].low == "-" && units[after].kind != "" && len(after) > 2 { // a 50-minute crossing
+		return inUnit(n, units[after]), 2
+	}
 	if list[i].kind == isNum && len(list[i].text) == 4 && n >= 1800 && n < 2100 && units[next].kind == "" && (next == "" || function[next]) {
 		return quantity("year", n), 0
 	}
@@ -169,6 +199,8 @@ func counted(list []token, i int, n float64, before []token) (v *value, used int
 		return nil, 0 // every 4th; crane 2 lifts
 	}
 	switch {
+	case list[i].low == "one", verbs[meaning(next)] && !strings.HasSuffix(next, "s") && !nouns[next]: // fifteen cost
+		return nil, 0
 	case next == "" || function[next]:
 		if list[i].kind == isNum && len(before) > 0 && slices.Contains([]string{"is", ":", "="}, before[len(before)-1].low) { // the port is 8080
 			for _, t := range before {
@@ -352,7 +384,7 @@ func often(list []token) (out []token) {
 			if j < len(list) && list[j].kind == isValue && list[j].v.kind == "weekday" {
 				continue // every Tuesday is Tuesdays
 			}
-		case t.kind == isWord && adverbs[t.low] != 0 && (next == "" || function[next]) && len(out) > 0 && out[len(out)-1].kind == isWord:
+		case t.kind == isWord && adverbs[t.low] != 0 && (next == "" || function[next]) && len(out) > 0 && (out[len(out)-1].kind == isWord || out[len(out)-1].low == ":"):
 			v := quantity("every", adverbs[t.low])
 			v.loose = adverbs[t.low] >= month
 			out = append(out, token{text: t.text, low: t.low, kind: isValue, v: v})

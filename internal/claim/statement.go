@@ -28,6 +28,8 @@ const (
 	maxUnder = 160
 	// Statements are of so many bytes.
 	least, most = 6, 400
+	// narrow is the most bytes of a line that is not wrapped.
+	narrow = 45
 	// maxStatements of a page are read.
 	maxStatements = 2000
 )
@@ -40,9 +42,10 @@ var (
 	mdLink   = pattern.New(`!?\[([^\]\n]*)\]\([^)\n]*\)`)
 	comment  = pattern.New(`(?s)<!--.*?(-->|$)`)
 	// ends are where a sentence ends. It does not end behind abbreviations.
-	ends  = pattern.New(`[.!?]["')]?\s+|;\s+`)
-	short = pattern.New(`(?i)(?:\b(?:a\.m|p\.m|e\.g|i\.e|approx|ca|no|nr|tel|ext|st|dr|mr|mrs|ms|max|min|incl|cf|vs|etc)|(?:^|\s)(?-i:[A-Z])|^\d+)\.$`)
-	marks = strings.NewReplacer("`", "", "*", "", "_", " ", "~~", "")
+	ends     = pattern.New(`[.!?]["')]?\s+|;\s+`)
+	short    = pattern.New(`(?i)(?:\b(?:a\.m|p\.m|e\.g|i\.e|approx|ca|no|nr|tel|ext|st|dr|mr|mrs|ms|max|min|incl|cf|vs|etc)|(?:^|\s)(?-i:[A-Z])|^\d+)\.$`)
+	emphasis = strings.NewReplacer("*", "", "`", "")
+	marks    = strings.NewReplacer("`", "", "*", "", "_", " ", "~~", "")
 )
 
 // Plain is text without markup, on one line.
@@ -186,7 +189,7 @@ func (r *reader) line(n ast.Node) int {
 
 // sentences adds those of a paragraph. Its lines may be wrapped, or be statements of their own.
 func (r *reader) sentences(said string, line int) {
-	rows := strings.Split(strings.TrimRight(said, "\n"), "\n")
+	rows := strings.Split(strings.TrimRight(emphasis.Replace(said), "\n"), "\n")
 	var now strings.Builder
 	at := line
 	flush := func() {
@@ -194,7 +197,7 @@ func (r *reader) sentences(said string, line int) {
 		now.Reset()
 	}
 	for i, row := range rows {
-		if i > 0 && strings.Contains(row, ":") && keyed.MatchString(row) && keyed.MatchString(rows[i-1]) {
+		if i > 0 && keyed.MatchString(rows[i-1]) && (keyed.MatchString(row) || i > 1 && keyed.MatchString(rows[i-2]) || len(rows[i-1]) < narrow && row != strings.ToLower(row[:1])+row[1:]) {
 			flush()
 		}
 		if now.Len() == 0 {

@@ -44,7 +44,7 @@ var synonyms = func() map[string]string {
 		close closes closing closed closure shut shuts lock locks locked
 		start starts starting started begin begins beginning began begun commence commences
 		end ends ending ended finish finishes finished
-		cost costs costing price prices priced pay pays paid charge charges charged fee fees
+		cost costs costing price prices priced pay pays paid payment payments fare fares tariff tariffs charge charges charged fee fees
 		yearly annual annually year's per-year
 		lend lends lent lending loan loans loaned borrow borrows borrowed borrowing
 		keep keeps kept keeping retain retains retained retention store stores stored stay stays stayed
@@ -53,7 +53,7 @@ var synonyms = func() map[string]string {
 		owner owners own owns owned ownership responsible responsibility
 		lead leads led leader leaders leading head heads headed
 		manage manages managed manager managers
-		phone phones telephone tel call calls called ring dial telephone's hotline
+		phone phones telephone tel call calls called dial dials hotline
 		arrive arrives arrived arrival deliver delivers delivered delivery deliveries
 		leave leaves left departs depart departure
 		check checks checked checking inspect inspects inspected inspection inspections examine examined test tests tested testing
@@ -88,6 +88,7 @@ var synonyms = func() map[string]string {
 		run runs running ran
 		teach taught
 		show shows shown showed performance performances
+		operate operates operated surgery surgeries operation
 		book books booked booking bookings reserve reserves reserved reservation reservations
 		medicine medicines medication drug drugs
 		car cars vehicle vehicles
@@ -125,43 +126,49 @@ var (
 		go goes come comes get gets stand stands lie lies need needs use uses work works live lives play plays wait waits expire expires listen listens bake bakes prove proves
 		dry dries lift lifts carry carries serve serves eat eats write writes read reads sign signs show water waters empty empties fill fills weigh weighs pump pumps teach train
 		book contain contains include includes offer offers require requires allow allows permit permits reach reaches travel travels return returns park parks depart
-		print prints rise rises fall falls set sets stop stops pass passes add adds move moves turn turns sit sits`)
+		enjoy enjoys try tries join joins count counts milk milks operate operates employ ring rings employs print prints rise rises fall falls set sets stop stops pass passes add adds move moves turn turns sit sits`)
+	// nouns are forms of verbs' meanings that are no verbs.
+	nouns = set(`payment payments fare fares tariff tariffs fee fees price prices capacity owner owners leader leaders manager managers telephone delivery deliveries arrival departure retention width length height weight duration membership
+		teacher teachers inspection inspections replacement rotation reservation reservations surgery surgeries operation visitor visitors closure performance performances loan loans deadline staff`)
 	// light are verbs that only join a thing and its value.
-	light = stemmed(`go come get stand lie need use contain include require run set keep take hold`)
+	light = stemmed(`go come get stand lie need use contain include require run set take hold enjoy count cost`)
 	// idle are meanings that say nothing of which thing a fact is about.
-	idle = stemmed(`be come comes go goes get gets need needs lie lies stand stands time times contain contains include includes set sets house thing things way
+	idle = stemmed(`be board come comes go goes get gets need needs lie lies stand stands time times contain contains include includes count counts set sets house thing things way
 		service services system systems house premises place actually simply kindly sure good currently page standard regular normal usual general regularly
-		know tell say says said see mind take`)
+		decide decided promise promised agree agreed result know tell say says said see mind take`)
 	idleFor = map[string]map[string]bool{
 		"money":       stemmed(`cost money amount sum value`),
 		"time":        stemmed(`hour hours clock time day daily`),
 		"hours":       stemmed(`hour hours clock time day daily open close`),
 		"phone":       stemmed(`phone number reach line call contact`),
 		"person":      stemmed(`name person`),
-		"duration":    stemmed(`time duration period long`),
+		"duration":    stemmed(`time duration period long due cost payment pay`),
 		"temperature": stemmed(`temperature degree warm cold`),
 		"length":      stemmed(`measure`),
 		"weight":      stemmed(`heavy`),
-		"count":       stemmed(`number hold`),
+		"count":       stemmed(`number hold room space`),
 		"every":       stemmed(`time interval`),
-		"weekday":     stemmed(`day weekly week`),
+		"weekday":     stemmed(`day weekly week evening morning`),
 		"date":        stemmed(`day date`),
 	}
 	// genres are meanings of words in titles that say what sort of text a page is, and not of what.
 	genres = stemmed(`leaflet flyer brochure guide handbook faq question questions answer answers welcome introduction intro overview note notes rule rules list lists sign text about info information
 		checklist manual instruction instructions tip tips page notice poster website site contact contacts visit visitor visitors start home index readme general summary fact facts figure figures
 		detail details everything open opening hours hour price prices new newcomer newcomers beginner beginners help how what basics quick short important relatives house onboarding first steps
-		booklet sheet card letter newsletter map tour practical arrival key glance briefly plan planning policy policies description profile compliance public web`)
+		booklet sheet card letter letters briefing briefings printing print technical emergency emergencies newsletter map tour practical arrival key glance briefly plan planning policy policies description profile compliance public web`)
 	// texts are kinds of pages that are no kind of thing.
 	texts = set(`page doc docs document role note notes procedure howto how-to reference article topic runbook decision adr`)
 	// scoped are meanings that narrow all that stands under them: seasons, holidays, groups, events.
 	scoped = stemmed(`winter summer spring autumn season holiday holidays christmas easter night nights weekend weekends bank-holiday
 		member child junior juniors student students senior seniors pupil pupils school schools family families group groups staff adult adults premium express trial pilot test
-		fair festival market tournament workshop course exhibition camp trip party wedding concert event events emergency emergencies exception exceptions surgery maternity
+		fair festival market tournament workshop course exhibition camp trip party wedding concert event events exception exceptions first second third last next surgery maternity
 		old former previous history historical future proposal proposals draft idea ideas wish wishes plan-b budget forecast`)
 	// happened are meanings in titles and kinds of pages that tell what was at a time.
 	happened = stemmed(`minutes meeting meetings log logbook diary journal incident incidents retro retrospective audit report trip ledger chronicle review postmortem standup protocol event news blog`)
 )
+
+// told are words in titles of pages that tell what was, whether they have a day or not.
+var told = set(`minutes log logbook diary journal ledger chronicle incident retro retrospective postmortem news`)
 
 // mood is how something is said.
 type mood byte
@@ -175,7 +182,7 @@ const (
 )
 
 var (
-	wishes = set(`propose proposes proposed proposal suggest suggests suggested suggestion want wants wanted ask asks asked wish wishes wished would could might maybe perhaps planned plans draft
+	wishes = set(`propose proposes proposed proposal suggest suggests suggested suggestion want wants wanted ask asks asked wished would could might maybe perhaps plans draft
 		offer offers offered consider considers considered considering expect expects expected hope hopes hoped idea request requested target aim aims goal discuss discussed discusses thinks think
 		estimate estimates estimated intend intends intended should rather dream aims like discussing trial example if imagine suppose voted vote budgeted forecast going`)
 	pasts = set(`was were had did formerly previously earlier became found took went came previous used ago sold led grew fell rose began left paid kept held gave ran brought bought

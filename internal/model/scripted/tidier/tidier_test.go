@@ -34,6 +34,16 @@ var lakes = []struct {
 	{"ward", 4},
 	{"software", 4},
 	{"shipyard", 4},
+	{"school", 3},
+	{"hotel", 4},
+	{"farm", 3},
+	{"theatre", 5},
+	{"clinic", 3},
+	{"ferry", 5},
+	{"allotment", 2},
+	{"lawoffice", 3},
+	{"firebrigade", 3},
+	{"observatory", 1},
 }
 
 // TestLakes: the agent without a provider looks through lakes of many fields, by its tools alone. Each has pages that contradict each other,
