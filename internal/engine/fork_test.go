@@ -1,9 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
-	"context"
-	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
@@ -64,34 +60,6 @@ func sameTurns(t *testing.T, r *enginetest.Rig, p parley.Principal, id parley.Se
 	slices.SortFunc(want, func(a, b turnTold) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	slices.Reverse(got)
 	return cmp.Diff(want, got)
-}
-
-// exported exports a session and reads the export.
-func exported(t *testing.T, r *enginetest.Rig, id parley.SessionID) engine.Imported {
-	t.Helper()
-	info, err := r.Engine.Session(ctx, enginetest.User, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var zipped bytes.Buffer
-	if err := archive.Write(ctx, &zipped, archive.Source{
-		Info:   info,
-		Events: func() iter.Seq2[parley.Event, error] { return r.Reader.Whole(ctx, enginetest.User, id, 0) },
-		Artifact: func(ctx context.Context, a parley.ArtifactID) ([]byte, error) {
-			_, body, err := r.Engine.Artifact(ctx, enginetest.User, a)
-			return body, err
-		},
-		Blob: func(ctx context.Context, d parley.Digest) ([]byte, error) {
-			return r.Store.Blob(ctx, enginetest.User, id, d)
-		},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	in, err := archive.Read(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), archive.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine.Imported(in)
 }
 
 // unnamed is a transcript without the ids that an import replaces.
@@ -159,7 +127,7 @@ func TestForkHasItsTurns(t *testing.T) {
 		}
 		check("forked")
 		for _, of := range []parley.SessionID{s.ID, whole} {
-			in := exported(t, r, of)
+			in := r.Exported(of)
 			copied, err := r.Engine.Import(ctx, ben, in)
 			if err != nil {
 				t.Fatal(err)

@@ -316,7 +316,7 @@ func TestResources(t *testing.T) {
 		if got := whole(enginetest.User, fork.ID); !strings.HasPrefix(got, have) {
 			t.Errorf("a fork has %s", got)
 		}
-		copied, err := r.Engine.Import(ctx, bob, exported(t, r.Rig, r.s))
+		copied, err := r.Engine.Import(ctx, bob, r.Exported(r.s))
 		if err != nil {
 			t.Fatal(err)
 		}

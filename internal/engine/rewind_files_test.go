@@ -171,7 +171,7 @@ func TestRewindFiles(t *testing.T) {
 		after := n.all()
 		st := state(t, r, s.ID)
 
-		seen := rewind(t, r, s.ID, parley.RewindSession{Turn: to.ID, Preview: true})
+		seen := r.Rewind(s.ID, parley.RewindSession{Turn: to.ID, Preview: true})
 		n.same("a preview changes nothing", after)
 		want := map[string]string{"a.md": "restored", "new/deep/b.md": "restored", "theirs.md": "left: somebody else has changed it since"}
 		if diff := cmp.Diff(want, outcomesOf(seen.Files)); diff != "" || seen.Files[0].Path != "theirs.md" || !strings.Contains(seen.Files[1].Diff, "-three\n") || !strings.Contains(seen.Files[1].Diff, "+one\n") {
@@ -182,7 +182,7 @@ func TestRewindFiles(t *testing.T) {
 		}
 
 		// Files alone: the conversation goes on, and knows that they are not as it left them.
-		did := rewind(t, r, s.ID, parley.RewindSession{Turn: to.ID, What: parley.RewindFiles})
+		did := r.Rewind(s.ID, parley.RewindSession{Turn: to.ID, What: parley.RewindFiles})
 		restored := map[string]string{"a.md": before["a.md"], "theirs.md": "of mine\n"}
 		n.same("files restored", restored)
 		if now := state(t, r, s.ID); len(now.History) != len(st.History) || len(did.Turns) != 0 || now.Rewinding != nil {
@@ -192,14 +192,14 @@ func TestRewindFiles(t *testing.T) {
 		if told := heard.last(); !strings.Contains(told, "The user put files back") || !strings.Contains(told, "\n- a.md") || strings.Contains(told, "\n- theirs.md") || !strings.Contains(told, "user: write a.md two") {
 			t.Errorf("told was:\n%s", told)
 		}
-		undone := rewind(t, r, s.ID, parley.RewindSession{Undo: did.Seq})
+		undone := r.Rewind(s.ID, parley.RewindSession{Undo: did.Seq})
 		n.same("undone", after)
 		if undone.What != parley.RewindFiles || len(undone.Back) != 0 {
 			t.Errorf("undone: %+v", undone)
 		}
 
 		// The conversation alone: files stay, and the model is told to read them again.
-		did = rewind(t, r, s.ID, parley.RewindSession{Turn: to.ID, What: parley.RewindConversation})
+		did = r.Rewind(s.ID, parley.RewindSession{Turn: to.ID, What: parley.RewindConversation})
 		n.same("only the conversation", after)
 		if got := outcomesOf(did.Files)["a.md"]; got != "left: only the conversation is taken back" || did.Files[0].Diff != "" {
 			t.Errorf("a.md was %q", got)
@@ -211,18 +211,18 @@ func TestRewindFiles(t *testing.T) {
 		if told := heard.last(); !strings.Contains(told, "\n- a.md") || !strings.Contains(told, "mail {\"text\":\"Ana\"}: done") || strings.Contains(told, "write a.md two") {
 			t.Errorf("told was:\n%s", told)
 		}
-		rewind(t, r, s.ID, parley.RewindSession{Undo: did.Seq})
+		r.Rewind(s.ID, parley.RewindSession{Undo: did.Seq})
 
 		// Both, and a change after it; undone, that is taken back, too.
-		did = rewind(t, r, s.ID, parley.RewindSession{Turn: to.ID})
+		did = r.Rewind(s.ID, parley.RewindSession{Turn: to.ID})
 		n.same("both", restored)
 		say("write a.md four")
-		undone = rewind(t, r, s.ID, parley.RewindSession{Undo: did.Seq})
+		undone = r.Rewind(s.ID, parley.RewindSession{Undo: did.Seq})
 		n.same("both undone", after)
 		if now := state(t, r, s.ID); len(now.History) != 7 || len(undone.Back) != 7-1 {
 			t.Errorf("%d exchanges, %d brought back", len(now.History), len(undone.Back))
 		}
-		rewind(t, r, s.ID, parley.RewindSession{Undo: undone.Seq})
+		r.Rewind(s.ID, parley.RewindSession{Undo: undone.Seq})
 		n.same("and done again", map[string]string{"a.md": "four", "theirs.md": "of mine\n"})
 		log := r.Log(s.ID)
 		if err := enginetest.CheckLog(log); err != nil {
@@ -251,16 +251,16 @@ func TestRewindSharedFiles(t *testing.T) {
 	one, two := r.Session(), r.Session()
 	first := r.Await(r.Send(one.ID, "write a.md one").ID)
 	second := r.Await(r.Send(two.ID, "write a.md two").ID)
-	seen := rewind(t, r, one.ID, parley.RewindSession{Turn: first.ID, Preview: true})
+	seen := r.Rewind(one.ID, parley.RewindSession{Turn: first.ID, Preview: true})
 	if got := outcomesOf(seen.Files)["a.md"]; got != "left: somebody else has changed it since" {
 		t.Errorf("the first session: %q", got)
 	}
 	if _, err := r.Engine.Rewind(ctx, enginetest.User, one.ID, parley.RewindSession{Turn: first.ID, What: parley.RewindFiles}); code(err) != parley.CodeConflict {
 		t.Errorf("files of the first session: %v", err)
 	}
-	rewind(t, r, two.ID, parley.RewindSession{Turn: second.ID})
+	r.Rewind(two.ID, parley.RewindSession{Turn: second.ID})
 	n.same("the second is taken back", map[string]string{"a.md": "one"})
-	rewind(t, r, one.ID, parley.RewindSession{Turn: first.ID})
+	r.Rewind(one.ID, parley.RewindSession{Turn: first.ID})
 	n.same("and the first", map[string]string{"a.md": "zero"})
 }
 
@@ -298,7 +298,7 @@ func TestRewindFilesOfCopies(t *testing.T) {
 		own.ID:    {turn.ID, "left: what it contained before is not kept here"},
 		copied.ID: {imported[0].ID, "left: what it contained before is not kept here"},
 	} {
-		got := rewind(t, r, id, parley.RewindSession{Turn: c.turn})
+		got := r.Rewind(id, parley.RewindSession{Turn: c.turn})
 		if diff := cmp.Diff(map[string]string{"a.md": c.want}, outcomesOf(got.Files)); diff != "" || len(state(t, r, id).History) != 0 {
 			t.Errorf("session %s (-want +got):\n%s", id, diff)
 		}
@@ -308,7 +308,7 @@ func TestRewindFilesOfCopies(t *testing.T) {
 	r.Close()
 	n.readOnly = true
 	r = enginetest.Over(t, disk, service, noter, n.app, n.in(service))
-	if got := outcomesOf(rewind(t, r, s.ID, parley.RewindSession{Turn: turn.ID, Preview: true}).Files)["a.md"]; got != "left: the workspace is read-only" {
+	if got := outcomesOf(r.Rewind(s.ID, parley.RewindSession{Turn: turn.ID, Preview: true}).Files)["a.md"]; got != "left: the workspace is read-only" {
 		t.Errorf("read-only: %q", got)
 	}
 	disk = r.Mem.Clone()
@@ -319,7 +319,7 @@ func TestRewindFilesOfCopies(t *testing.T) {
 	}
 	r = enginetest.Over(t, disk, service, noter, n.app, n.in(service))
 	defer r.Close()
-	if got := outcomesOf(rewind(t, r, s.ID, parley.RewindSession{Turn: turn.ID}).Files)["a.md"]; got != `left: there is no workspace "shared/book"` {
+	if got := outcomesOf(r.Rewind(s.ID, parley.RewindSession{Turn: turn.ID}).Files)["a.md"]; got != `left: there is no workspace "shared/book"` {
 		t.Errorf("gone: %q", got)
 	}
 	if err := os.Rename(n.dir+"-aside", n.dir); err != nil {

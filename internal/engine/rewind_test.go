@@ -49,18 +49,6 @@ func (p *prompts) last() string {
 	return b.String()
 }
 
-func rewind(t *testing.T, r *enginetest.Rig, id parley.SessionID, c parley.RewindSession) parley.RewindResult {
-	t.Helper()
-	got, err := r.Engine.Rewind(ctx, enginetest.User, id, c)
-	if err == nil && !c.Preview {
-		got, err = r.Engine.AwaitRewind(ctx, enginetest.User, id, got.ID)
-	}
-	if err != nil {
-		t.Fatalf("rewind %+v: %v", c, err)
-	}
-	return got
-}
-
 // TestRewind goes back to before a message that had effects: they are shown before, stay done, and
 // the next prompts say so. Undoing it brings everything back.
 func TestRewind(t *testing.T) {
@@ -75,11 +63,11 @@ func TestRewind(t *testing.T) {
 		three := r.Await(r.Send(s.ID, "look 3").ID)
 		before := state(t, r, s.ID)
 
-		seen := rewind(t, r, s.ID, parley.RewindSession{Turn: two.ID, Preview: true})
+		seen := r.Rewind(s.ID, parley.RewindSession{Turn: two.ID, Preview: true})
 		if now := state(t, r, s.ID); now.Seq != before.Seq {
 			t.Errorf("the preview wrote %d events", now.Seq-before.Seq)
 		}
-		did := rewind(t, r, s.ID, parley.RewindSession{Turn: two.ID, ExpectedVersion: seen.Version, Client: "test"})
+		did := r.Rewind(s.ID, parley.RewindSession{Turn: two.ID, ExpectedVersion: seen.Version, Client: "test"})
 		want := parley.RewindResult{
 			Rewind:  parley.Rewind{What: parley.RewindBoth, To: two.FirstSeq - 1, Turn: two.ID, By: "ana", Client: "test"},
 			Message: "mail 2",
@@ -133,7 +121,7 @@ func TestRewind(t *testing.T) {
 		}
 
 		// Undone, it is as it was. What was said meanwhile is taken back.
-		back := rewind(t, r, s.ID, parley.RewindSession{Undo: did.Seq})
+		back := r.Rewind(s.ID, parley.RewindSession{Undo: did.Seq})
 		after := state(t, r, s.ID)
 		if diff := cmp.Diff(before.History, after.History); diff != "" || after.Taken != nil {
 			t.Errorf("undone (-before +after):\n%s", diff)
@@ -142,7 +130,7 @@ func TestRewind(t *testing.T) {
 			t.Errorf("undoing did %+v", back)
 		}
 		// Undoing that is doing it again.
-		rewind(t, r, s.ID, parley.RewindSession{Undo: back.Seq})
+		r.Rewind(s.ID, parley.RewindSession{Undo: back.Seq})
 		if again := state(t, r, s.ID); len(again.History) != 3 || again.History[1].Reply != "It is done." || again.History[1].Taken == nil {
 			t.Errorf("done again: %+v", again.History)
 		}
@@ -214,20 +202,20 @@ func TestRewindRefused(t *testing.T) {
 			rewind: func(p *play) parley.RewindSession { return parley.RewindSession{Turn: p.mid.ID} }, want: parley.CodeInvalid, says: "message of the user",
 		},
 		"to what was taken back": {
-			before: func(t *testing.T, p *play) { rewind(t, p.r, p.id, parley.RewindSession{Turn: p.mid.ID}) },
+			before: func(t *testing.T, p *play) { p.r.Rewind(p.id, parley.RewindSession{Turn: p.mid.ID}) },
 			rewind: func(p *play) parley.RewindSession { return parley.RewindSession{Turn: p.last.ID} }, want: parley.CodeConflict, says: "taken back by the rewind of event",
 		},
 		"what was taken back with its undoing": {
 			before: func(t *testing.T, p *play) {
-				did := rewind(t, p.r, p.id, parley.RewindSession{Turn: p.mid.ID})
-				rewind(t, p.r, p.id, parley.RewindSession{Turn: p.first.ID})
+				did := p.r.Rewind(p.id, parley.RewindSession{Turn: p.mid.ID})
+				p.r.Rewind(p.id, parley.RewindSession{Turn: p.first.ID})
 				p.mid.LastSeq = did.Seq
 			},
 			rewind: func(p *play) parley.RewindSession { return parley.RewindSession{Undo: p.mid.LastSeq} }, want: parley.CodeConflict, says: "taken back by the rewind of event",
 		},
 		"undoing something else than was done": {
 			before: func(t *testing.T, p *play) {
-				p.mid.LastSeq = rewind(t, p.r, p.id, parley.RewindSession{Turn: p.mid.ID}).Seq
+				p.mid.LastSeq = p.r.Rewind(p.id, parley.RewindSession{Turn: p.mid.ID}).Seq
 			},
 			rewind: func(p *play) parley.RewindSession {
 				return parley.RewindSession{Undo: p.mid.LastSeq, What: parley.RewindFiles}
@@ -334,7 +322,7 @@ func TestRewindOfInterrupted(t *testing.T) {
 		r.Await(cut.ID)
 		synctest.Wait()
 		r.Await(waiting.ID)
-		got := rewind(t, r, s.ID, parley.RewindSession{Turn: cut.ID})
+		got := r.Rewind(s.ID, parley.RewindSession{Turn: cut.ID})
 		if len(got.Turns) != 2 || len(got.Effects) != 1 || got.Effects[0].Outcome != parley.OutcomeUnknown || got.Effects[0].Resolution != parley.ChoiceHappened {
 			t.Errorf("got %+v", got)
 		}
@@ -364,7 +352,7 @@ func TestRewindOfInterrupted(t *testing.T) {
 		}
 		r = enginetest.Over(t, r.Dies(hang), r.Service, secretary, app)
 		defer r.Close()
-		rewind(t, r, s.ID, parley.RewindSession{Turn: cut.ID})
+		r.Rewind(s.ID, parley.RewindSession{Turn: cut.ID})
 		st := state(t, r, s.ID)
 		if row, err := r.Engine.Turn(ctx, enginetest.User, cut.ID); err != nil || row.Status != parley.StatusCancelled || row.Rewound != st.Seq {
 			t.Errorf("the turn is %+v, %v", row, err)
@@ -399,10 +387,10 @@ func TestRewindAgain(t *testing.T) {
 		results := make([]parley.RewindResult, 8)
 		var all sync.WaitGroup
 		for i := range results {
-			all.Go(func() { results[i] = rewind(t, r, s.ID, asked) })
+			all.Go(func() { results[i] = r.Rewind(s.ID, asked) })
 		}
 		all.Wait()
-		want := rewind(t, r, s.ID, asked)
+		want := r.Rewind(s.ID, asked)
 		for _, got := range results {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -420,7 +408,7 @@ func TestRewindAgain(t *testing.T) {
 		r.Close()
 		r = enginetest.Over(t, disk, r.Service, secretary, enginetest.App())
 		defer r.Close()
-		if diff := cmp.Diff(want, rewind(t, r, s.ID, asked)); diff != "" {
+		if diff := cmp.Diff(want, r.Rewind(s.ID, asked)); diff != "" {
 			t.Errorf("after a restart (-want +got):\n%s", diff)
 		}
 
@@ -482,7 +470,7 @@ func TestRewindCondensed(t *testing.T) {
 				if _, err := r.Engine.Rewind(ctx, enginetest.User, s.ID, parley.RewindSession{Turn: old.ID}); code(err) != parley.CodeCondensed || !strings.Contains(parley.Info(err).Hint, "archive has them as") {
 					t.Errorf("to a condensed turn: %v, %+v", err, parley.Info(err))
 				}
-				did := rewind(t, r, s.ID, parley.RewindSession{Turn: young[1].ID})
+				did := r.Rewind(s.ID, parley.RewindSession{Turn: young[1].ID})
 				if len(did.Effects) != 2 {
 					t.Errorf("effects: %+v", did.Effects)
 				}
@@ -515,10 +503,10 @@ func TestRewindCondensed(t *testing.T) {
 				s, _ := busy(t, r, 11)
 				last := r.Await(r.Send(s.ID, "mail old").ID)
 				before := state(t, r, s.ID)
-				did := rewind(t, r, s.ID, parley.RewindSession{Turn: last.ID})
+				did := r.Rewind(s.ID, parley.RewindSession{Turn: last.ID})
 				time.Sleep(25 * time.Hour)
 				sweep(t, r)
-				rewind(t, r, s.ID, parley.RewindSession{Undo: did.Seq})
+				r.Rewind(s.ID, parley.RewindSession{Undo: did.Seq})
 				after := state(t, r, s.ID)
 				if diff := cmp.Diff(before.History, after.History); diff != "" || before.Summary != after.Summary {
 					t.Errorf("undone (-before +after):\n%s", diff)
@@ -546,14 +534,14 @@ func TestRewindOfCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := state(t, r, s.ID)
-		did := rewind(t, r, fork.ID, parley.RewindSession{Turn: two.ID})
+		did := r.Rewind(fork.ID, parley.RewindSession{Turn: two.ID})
 		if len(did.Effects) != 1 || len(state(t, r, fork.ID).History) != 1 {
 			t.Errorf("the fork went back to %+v", did)
 		}
 		if diff := cmp.Diff(before, state(t, r, s.ID)); diff != "" {
 			t.Errorf("the parent changed:\n%s", diff)
 		}
-		own := rewind(t, r, s.ID, parley.RewindSession{Turn: one.ID})
+		own := r.Rewind(s.ID, parley.RewindSession{Turn: one.ID})
 		r.Await(r.Send(s.ID, "words 3").ID)
 		inside, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: two.LastSeq})
 		if err != nil {
@@ -566,7 +554,7 @@ func TestRewindOfCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rewind(t, r, late.ID, parley.RewindSession{Undo: own.Seq}); len(got.Back) != 2 || len(got.Turns) != 1 {
+		if got := r.Rewind(late.ID, parley.RewindSession{Undo: own.Seq}); len(got.Back) != 2 || len(got.Turns) != 1 {
 			t.Errorf("the rewind undone in a fork: %+v", got)
 		}
 
@@ -582,7 +570,7 @@ func TestRewindOfCopies(t *testing.T) {
 		if err != nil || len(rows) != 3 {
 			t.Fatal(rows, err)
 		}
-		if got := rewind(t, r, copied.ID, parley.RewindSession{Undo: own.Seq}); len(got.Back) != 2 {
+		if got := r.Rewind(copied.ID, parley.RewindSession{Undo: own.Seq}); len(got.Back) != 2 {
 			t.Errorf("the rewind undone in an import: %+v", got)
 		}
 		for _, id := range []parley.SessionID{s.ID, fork.ID, inside.ID, late.ID, copied.ID} {

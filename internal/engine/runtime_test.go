@@ -75,7 +75,7 @@ func TestKept(t *testing.T) {
 		}
 		said(fork.ID, "other", "one\ntwo\n")
 
-		zip := exported(t, r, s.ID)
+		zip := r.Exported(s.ID)
 		st, err := r.Engine.State(ctx, enginetest.User, s.ID)
 		if err != nil || st.Kept == nil || string(zip.Blobs[st.Kept.SHA256]) != "one\ntwo\nthree\n" {
 			t.Errorf("the export has %d blobs of %+v, %v", len(zip.Blobs), st.Kept, err)

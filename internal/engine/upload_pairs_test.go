@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,19 +73,6 @@ func TestAttachPairs(t *testing.T) {
 			}
 			return list
 		}
-		rewind := func(id parley.SessionID, c parley.RewindSession) parley.RewindResult {
-			t.Helper()
-			c.What = parley.RewindConversation
-			done, err := r.Engine.Rewind(ctx, enginetest.User, id, c)
-			if err == nil {
-				done, err = r.Engine.AwaitRewind(ctx, enginetest.User, id, done.ID)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return done
-		}
-
 		s := r.Session()
 		first := r.Await(r.Send(s.ID, "hello").ID)
 		point := int64(len(r.Log(s.ID)))
@@ -94,13 +80,13 @@ func TestAttachPairs(t *testing.T) {
 		turn := send("a message", enginetest.User, s.ID, one.ID, "one!one!")
 		two := attach(enginetest.User, s.ID, "two!") // behind the message, and in none
 
-		back := rewind(s.ID, parley.RewindSession{Turn: turn.ID})
+		back := r.Rewind(s.ID, parley.RewindSession{What: parley.RewindConversation, Turn: turn.ID})
 		if again := attach(enginetest.User, s.ID, "one!"); again != one {
 			t.Errorf("after a rewind the file is %+v, was %+v", again, one)
 		}
 		files(enginetest.User, s.ID, 4)
 		send("after a rewind", enginetest.User, s.ID, two.ID, "two!two!")
-		rewind(s.ID, parley.RewindSession{Undo: back.Seq})
+		r.Rewind(s.ID, parley.RewindSession{What: parley.RewindConversation, Undo: back.Seq})
 		send("after it was undone", enginetest.User, s.ID, one.ID, "one!one!")
 
 		early, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: point})
@@ -129,28 +115,7 @@ func TestAttachPairs(t *testing.T) {
 		}
 		send("after retention", enginetest.User, s.ID, one.ID, "one!one!")
 
-		info, err := r.Engine.Session(ctx, enginetest.User, s.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var zipped bytes.Buffer
-		if err := archive.Write(ctx, &zipped, archive.Source{
-			Info: info, Events: func() iter.Seq2[parley.Event, error] { return r.Reader.Whole(ctx, enginetest.User, s.ID, 0) },
-			Artifact: func(ctx context.Context, a parley.ArtifactID) ([]byte, error) {
-				_, body, err := r.Engine.Artifact(ctx, enginetest.User, a)
-				return body, err
-			},
-			Blob: func(ctx context.Context, d parley.Digest) ([]byte, error) {
-				return r.Store.Blob(ctx, enginetest.User, s.ID, d)
-			},
-		}); err != nil {
-			t.Fatal(err)
-		}
-		in, err := archive.Read(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), archive.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied, err := r.Engine.Import(ctx, ben, engine.Imported(in))
+		copied, err := r.Engine.Import(ctx, ben, r.Exported(s.ID))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package push_test
 import (
 	"bytes"
 	"context"
-	"iter"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/archive"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
@@ -173,7 +170,7 @@ func TestWithForks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		imported, err := d.Engine.Import(t.Context(), enginetest.User, exported(t, d, s.ID))
+		imported, err := d.Engine.Import(t.Context(), enginetest.User, d.Exported(s.ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,31 +209,6 @@ func TestWithForks(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-}
-
-// exported is an export of a session, read.
-func exported(t *testing.T, d *desk, id parley.SessionID) engine.Imported {
-	t.Helper()
-	ctx := context.Background()
-	info, err := d.Engine.Session(ctx, enginetest.User, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var zipped bytes.Buffer
-	if err := archive.Write(ctx, &zipped, archive.Source{
-		Info:   info,
-		Events: func() iter.Seq2[parley.Event, error] { return d.Reader.Whole(ctx, enginetest.User, id, 0) },
-		Blob: func(ctx context.Context, digest parley.Digest) ([]byte, error) {
-			return d.Store.Blob(ctx, enginetest.User, id, digest)
-		},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	in, err := archive.Read(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), archive.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine.Imported(in)
 }
 
 // TestWithDelete: when a session is deleted, nothing about it goes out any more, and no row of it is left, whatever its

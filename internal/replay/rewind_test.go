@@ -91,17 +91,7 @@ func TestReplayOfRewinds(t *testing.T) {
 		t.Helper()
 		return r.Await(r.Send(s.ID, m).ID)
 	}
-	rewind := func(c parley.RewindSession) int64 {
-		t.Helper()
-		did, err := r.Engine.Rewind(ctx, enginetest.User, s.ID, c)
-		if err == nil {
-			did, err = r.Engine.AwaitRewind(ctx, enginetest.User, s.ID, did.ID)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return did.Seq
-	}
+	rewind := func(c parley.RewindSession) int64 { return r.Rewind(s.ID, c).Seq }
 	say("hello")
 	to := say("write a.md two")
 	say("write mine.md two")

@@ -1,9 +1,7 @@
 package schedule_test
 
 import (
-	"bytes"
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -130,25 +128,13 @@ func TestPairs(t *testing.T) {
 		}
 		again("with a retry", enginetest.User, id)
 
-		rewind := func(r parley.RewindSession) parley.RewindResult {
-			t.Helper()
-			r.What = parley.RewindConversation
-			begun, err := d.Engine.Rewind(ctx, enginetest.User, id, r)
-			if err == nil {
-				begun, err = d.Engine.AwaitRewind(ctx, enginetest.User, id, begun.ID)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return begun
-		}
-		back := rewind(parley.RewindSession{Turn: runs[1].Turn})
+		back := d.Rewind(id, parley.RewindSession{What: parley.RewindConversation, Turn: runs[1].Turn})
 		time.Sleep(time.Hour)
 		d.same("rewound", d.runs(own.ID), "1 01:00 begun completed, 1 02:00 begun completed, 1 03:00 skipped, 1 04:00 begun completed")
 		if got := d.last(own.ID); got.Session != id || saw != 2 {
 			t.Errorf("after a rewind: %+v, and the prompt has %d runs", got, saw)
 		}
-		rewind(parley.RewindSession{Undo: back.Seq})
+		d.Rewind(id, parley.RewindSession{What: parley.RewindConversation, Undo: back.Seq})
 		time.Sleep(time.Hour)
 		if got := d.last(own.ID); got.Session != id || got.Status != parley.StatusCompleted || saw != 3 { // the retry stands for its turn
 			t.Errorf("after the rewind was undone: %+v, and the prompt has %d runs", got, saw)
@@ -171,19 +157,7 @@ func TestPairs(t *testing.T) {
 		}
 		again("from the archive", enginetest.User, id)
 
-		info, err := d.Engine.Session(ctx, enginetest.User, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var zipped bytes.Buffer
-		if err := archive.Write(ctx, &zipped, archive.Source{Info: info, Events: func() iter.Seq2[parley.Event, error] { return d.Reader.Whole(ctx, enginetest.User, id, 0) }}); err != nil {
-			t.Fatal(err)
-		}
-		in, err := archive.Read(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), archive.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied, err := d.Engine.Import(ctx, ben, engine.Imported(in))
+		copied, err := d.Engine.Import(ctx, ben, d.Exported(id))
 		if err != nil {
 			t.Fatal(err)
 		}

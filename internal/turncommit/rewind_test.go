@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/turncommit"
 )
@@ -85,13 +84,7 @@ func TestRewind(t *testing.T) {
 		g.settled()
 		turn := g.turn(s, "write", writes("a.md", "a\n"))
 		g.settled()
-		did, err := g.Engine.Rewind(context.Background(), enginetest.User, s.ID, parley.RewindSession{Turn: turn.ID, What: parley.RewindBoth})
-		if err == nil {
-			_, err = g.Engine.AwaitRewind(context.Background(), enginetest.User, s.ID, did.ID)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		g.Rewind(s.ID, parley.RewindSession{Turn: turn.ID, What: parley.RewindBoth})
 		g.settled()
 		want := []string{"write: sebastian/a.md", "Go back to before: write: sebastian/a.md"}
 		for _, at := range []string{g.vault, filepath.Join(g.dir, "remote.git")} {
