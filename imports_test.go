@@ -100,7 +100,7 @@ var mayImport = []struct {
 	{"internal/userfiles", []string{".", "internal/checkpoint", "internal/files", "internal/gitrepo", "internal/lake", "internal/wiki", "internal/workspace"}},
 	{"internal/wiki", []string{"internal/pattern"}},
 	{"internal/lake", []string{".", "internal/files", "internal/gitrepo", "internal/wiki", "internal/pattern"}},
-	{"internal/gitrepo", []string{".", "internal/files", "internal/pattern", "internal/proc"}},
+	{"internal/gitrepo", []string{".", "internal/confine", "internal/files", "internal/pattern", "internal/proc"}},
 	{"internal/conversations", []string{".", "internal/seam"}},
 	{"internal/backup", []string{"."}},
 	{"internal/storecopy", []string{".", "internal/seam"}},

@@ -3,6 +3,7 @@
 package confine_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -75,6 +76,56 @@ var attacks = map[string]func(){
 		out(socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP), "raw")
 		out(socket(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6), "raw6")
 		out(socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW), "raw ip")
+	},
+	"modes": func() {
+		for i, f := range []func(name string) error{
+			func(name string) error {
+				fd, err := unix.Open(name, unix.O_CREAT|unix.O_WRONLY, 0o4755)
+				_ = unix.Close(fd)
+				return err
+			},
+			func(name string) error { return unix.Mknod(name, unix.S_IFREG|0o2755, 0) },
+			func(name string) error {
+				return errors.Join(os.WriteFile(name, nil, 0o700), unix.Fchmodat(unix.AT_FDCWD, name, 0o4755, 0))
+			},
+			func(name string) error {
+				return errors.Join(os.WriteFile(name, nil, 0o700), unix.Fchmodat(unix.AT_FDCWD, name, 0o4755, unix.AT_SYMLINK_NOFOLLOW))
+			},
+			func(name string) error {
+				f, err := os.Create(name)
+				return errors.Join(err, unix.Fchmod(int(f.Fd()), 0o6755))
+			},
+			func(name string) error {
+				_, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: 0o4755})
+				return err
+			},
+			func(name string) error {
+				fd, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, 0o4755)
+				return errors.Join(err, unix.Linkat(unix.AT_FDCWD, fmt.Sprint("/proc/self/fd/", fd), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW))
+			},
+		} {
+			name := fmt.Sprint("mode", i)
+			err := f(name)
+			out(err, fmt.Sprint("mode ", i))
+			if info, serr := os.Stat(name); serr == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+				fmt.Println("ESCAPED", name, info.Mode())
+			}
+			_ = os.Remove(name)
+		}
+	},
+	// own is no way out: it says so if what a command may do does not work.
+	"own": func() {
+		for _, at := range [][2]string{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}, {"unix", "/tmp/own.sock"}} {
+			l, err := net.Listen(at[0], at[1])
+			if err == nil {
+				err = dial(at[0], l.Addr().String())
+				_ = l.Close()
+			}
+			if err != nil {
+				fmt.Println("BROKEN", at, err)
+			}
+		}
+		fmt.Println("own was tried")
 	},
 	"packet": func() { out(socket(unix.AF_PACKET, unix.SOCK_RAW, 0x300), "packet") },
 	"vsock": func() {

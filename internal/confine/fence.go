@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 )
 
 // Fence is around a program that is trusted with its own work but not with the names of files: one
@@ -18,6 +19,32 @@ type Fence struct {
 	Read  []string `json:"read,omitempty"`  // files and folders that may be read and run
 	Write []string `json:"write,omitempty"` // folders that may be changed
 	Ports []int    `json:"ports,omitempty"` // TCP ports that may be connected to, where the kernel knows how (Linux 6.7)
+}
+
+// Fenced is a fence that stands. Its folders are those that had its paths when it was built.
+type Fenced struct{ rules *os.File }
+
+// Build builds the fence. It is gone when nothing refers to it.
+func (f Fence) Build() (*Fenced, error) {
+	rules, err := f.rules(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Fenced{rules}, nil
+}
+
+// Inside calls do on a thread of its own inside the fence. The programs that do starts there are inside, too.
+func (f *Fenced) Inside(do func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, so nothing else gets into the fence
+		err := enter(f.rules)
+		if err == nil {
+			err = do()
+		}
+		ended <- err
+	}()
+	return <-ended
 }
 
 // fenceArgument is the first argument of a program that fences itself in.

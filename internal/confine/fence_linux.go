@@ -26,12 +26,33 @@ var about = []string{
 // become turns this process into a program inside the fence. It returns only if that fails.
 func (f Fence) become(args []string) error {
 	runtime.LockOSThread() // Landlock is of a thread, and exec keeps that of the one that calls it
+	rules, err := f.rules(about)
+	if err != nil {
+		return err
+	}
+	defer rules.Close() //nolint:errcheck // nothing was written
+	if err := enter(rules); err != nil {
+		return err
+	}
+	return fmt.Errorf("execute %s: %w", args[0], syscall.Exec(args[0], args, os.Environ()))
+}
+
+// enter puts the calling thread inside a fence, for good.
+func enter(rules *os.File) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules.Fd(), 0, 0); errno != 0 {
+		return fmt.Errorf("landlock: %w", errno)
+	}
+	return nil
+}
+
+// rules makes Landlock's rules of the fence. more may be read, too.
+func (f Fence) rules(more []string) (_ *os.File, err error) {
 	version := landlockVersion()
 	if version < oldest {
-		return fmt.Errorf("the kernel's Landlock has version %d, and %d is needed", version, oldest)
+		return nil, fmt.Errorf("the kernel's Landlock has version %d, and %d is needed", version, oldest)
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: llRead | llWrite | llMake | llDevices}
 	if version >= 4 {
@@ -45,17 +66,23 @@ func (f Fence) become(args []string) error {
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return fmt.Errorf("landlock: %w", errno)
+		return nil, fmt.Errorf("landlock: %w", errno)
 	}
+	made := os.NewFile(fd, "landlock")
+	defer func() {
+		if err != nil {
+			_ = made.Close()
+		}
+	}()
 	rules := int(fd)
 	for access, paths := range map[uint64][]string{
-		llRead:                    append(append(readable(true), about...), f.Read...),
+		llRead:                    append(append(readable(true), more...), f.Read...),
 		llRead | llWrite:          {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"},
 		llRead | llWrite | llMake: f.Write,
 	} {
 		for _, path := range paths {
 			if err := allowFile(rules, path, access); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
@@ -63,15 +90,11 @@ func (f Fence) become(args []string) error {
 		for _, port := range f.Ports {
 			rule := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
 			if err := addRule(rules, netPort, unsafe.Pointer(&rule)); err != nil {
-				return fmt.Errorf("port %d: %w", port, err)
+				return nil, fmt.Errorf("port %d: %w", port, err)
 			}
 		}
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
-		return fmt.Errorf("landlock: %w", errno)
-	}
-	_ = unix.Close(rules)
-	return fmt.Errorf("execute %s: %w", args[0], syscall.Exec(args[0], args, os.Environ()))
+	return made, nil
 }
 
 // ofFiles are the accesses that a rule for something that is no folder may have.

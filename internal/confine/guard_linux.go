@@ -203,7 +203,11 @@ func (g *guard) read(name string) (string, error) {
 }
 
 // repoParts are what git may run or be told by, in a folder of its own.
-var repoParts = []string{"config", "config.worktree", "hooks", "commondir", "remotes", "branches", "rebase-merge", "rebase-apply"}
+var repoParts = []string{"config", "config.worktree", "hooks", "commondir", "objects/info/alternates", "remotes", "branches", "rebase-merge", "rebase-apply"}
+
+// ownParts are what git reads and writes in a folder of its own, what is around another before it. As a link to elsewhere it
+// would have git do so there.
+var ownParts = []string{"logs", "logs/HEAD", "logs/refs", "logs/refs/heads", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes", "refs/tags", "HEAD", "index", "packed-refs", "shallow"}
 
 // badRepo returns what is not harmless in a folder that git may take for its own.
 func (g *guard) badRepo(dir string, depth int) (string, error) {
@@ -214,12 +218,27 @@ func (g *guard) badRepo(dir string, depth int) (string, error) {
 		}
 		return name, nil
 	}
+	for _, part := range ownParts {
+		if name := path.Join(dir, part); g.outside(name) && !g.was(name) {
+			return name, nil
+		}
+	}
 	if to, ok := g.common(dir); ok && to != dir && depth < 4 {
 		return g.badRepo(to, depth+1)
 	} else if ok && to != dir {
 		return path.Join(dir, "commondir"), nil
 	}
 	return "", nil
+}
+
+// outside reports whether something is a link that does not lead to a folder in the workspace.
+func (g *guard) outside(name string) bool {
+	to, err := g.root.Readlink(name)
+	if err != nil {
+		return false
+	}
+	_, ok := g.inside(path.Dir(name), to)
+	return !ok
 }
 
 // harmless reports whether a part of a repository makes git run nothing.
@@ -239,6 +258,14 @@ func (g *guard) harmless(dir, part string) bool {
 	case "commondir":
 		_, ok := g.common(dir)
 		return ok
+	case "objects/info/alternates":
+		text, err := g.read(name)
+		for to := range strings.Lines(text) {
+			if _, ok := g.inside(path.Join(dir, "objects"), strings.TrimRight(to, "\n")); !ok {
+				return false
+			}
+		}
+		return err == nil
 	}
 	if !info.IsDir() {
 		return false

@@ -61,7 +61,8 @@ func restrict(j Job, full bool) error {
 	defer unix.Close(rules) //nolint:errcheck // nothing was written
 	paths := map[string]uint64{"/": llRead, "/dev": llRead | llWrite, "/dev/shm": llRead | llWrite | llMake, Temporary: llRead | llWrite | llMake}
 	if !j.Workspace.ReadOnly {
-		paths[Workspace] = llRead | llWrite | llMake
+		// Others would wait for a pipe with a name there, such as git for one that is called .gitattributes.
+		paths[Workspace] = llRead | llWrite | llMake&^(unix.LANDLOCK_ACCESS_FS_MAKE_FIFO|unix.LANDLOCK_ACCESS_FS_MAKE_SOCK)
 	}
 	if full {
 		for _, path := range []string{Temporary, Workspace} {

@@ -22,6 +22,12 @@ func helper() { os.Exit(1) }
 // CanFence reports whether the kernel can fence a program in. Only Linux can.
 func CanFence() bool { return false }
 
-func (Fence) become([]string) error { return errors.New("only Linux for amd64 and arm64 has fences") }
+var errNoFence = errors.New("only Linux for amd64 and arm64 has fences")
+
+func (Fence) become([]string) error { return errNoFence }
+
+func enter(*os.File) error { return errNoFence }
+
+func (Fence) rules([]string) (*os.File, error) { return nil, errNoFence }
 
 func (Job) settle(Start) (name, moved string, err error) { return "", "", errors.ErrUnsupported }

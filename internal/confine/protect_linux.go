@@ -81,6 +81,11 @@ func (p *protection) repo(dir string) {
 			p.settings(dir, name)
 		}
 	}
+	for _, part := range ownParts { // a person's links may stay
+		if name := path.Join(dir, part); p.m.err == nil && p.g.outside(name) {
+			p.m.do(p.g.keep(name))
+		}
+	}
 }
 
 // settings protects the files that a configuration names.

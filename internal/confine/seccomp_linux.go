@@ -31,6 +31,7 @@ var absent = map[uint32]unix.Errno{
 	unix.SYS_CLONE3:       unix.ENOSYS, // its flags are in memory; libc uses clone then
 	unix.SYS_MEMFD_CREATE: unix.ENOSYS, // its pages are memory of no process, so nobody counts them
 	unix.SYS_MEMFD_SECRET: unix.ENOSYS,
+	unix.SYS_OPENAT2:      unix.ENOSYS,     // the mode of a file that it makes is in memory; libc uses openat
 	unix.SYS_FALLOCATE:    unix.EOPNOTSUPP, // takes disk space that is not counted as written; libc writes then
 }
 
@@ -127,6 +128,7 @@ func filterOf(network, sysv bool) filter {
 		})
 	}
 	f.memory(sysv)
+	f.modes()
 	f.call(unix.SYS_CLONE, func(f *filter) {
 		f.arg(0)
 		f.with(refuse(unix.EPERM), newNamespaces)
@@ -141,6 +143,35 @@ func filterOf(network, sysv bool) filter {
 	f.sockets(network)
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	return f
+}
+
+// otherUser are the bits of a mode with which whoever runs the file has its owner's or its group's rights.
+const otherUser = unix.S_ISUID | unix.S_ISGID
+
+// modes refuses modes with which a file would give other users of this machine the rights of the server's user, long after the
+// command. The calls of amd64 that arm64 has not are numbers here.
+func (f *filter) modes() {
+	refused := refuse(unix.EPERM)
+	set := map[uint32]uint32{unix.SYS_FCHMOD: 1, unix.SYS_FCHMODAT: 2, unix.SYS_FCHMODAT2: 2, unix.SYS_MKNODAT: 2} // the argument with the mode
+	made := map[uint32]uint32{unix.SYS_OPENAT: 2}                                                                  // that with the flags; the mode follows
+	if runtime.GOARCH == "amd64" {
+		const open, creat, chmod, mknod = 2, 85, 90, 133
+		set[chmod], set[creat], set[mknod] = 1, 1, 1
+		made[open] = 1
+	}
+	for _, number := range slices.Sorted(maps.Keys(set)) {
+		f.call(number, func(f *filter) { f.arg(set[number]); f.with(refused, otherUser) })
+	}
+	for _, number := range slices.Sorted(maps.Keys(made)) {
+		f.call(number, func(f *filter) {
+			mode := filter{} // it is anything where no file is made
+			mode.arg(made[number] + 1)
+			mode.with(refused, otherUser)
+			f.arg(made[number])
+			f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, uint8(len(mode)), unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY)
+			*f = append(*f, mode...)
+		})
+	}
 }
 
 // memory refuses memory that no process has to itself: the kernel does not say whose it is, and
@@ -175,11 +206,13 @@ func (f *filter) sockets(network bool) {
 		f.arg(0)
 		f.unless(refuse(unix.EAFNOSUPPORT), families...)
 		if !network {
-			// Netlink needs SOCK_RAW, which other families refuse without a capability.
+			// Netlink needs SOCK_RAW, which other families refuse without a capability. Of netlink there are only routes.
+			routes := filter{}
+			routes.arg(2)
+			routes.unless(refuse(unix.EPROTONOSUPPORT), unix.NETLINK_ROUTE)
 			f.arg(0)
-			f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 2, unix.AF_NETLINK)
-			f.arg(2)
-			f.unless(refuse(unix.EPROTONOSUPPORT), 0, 6, 17)
+			f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, uint8(len(routes)), unix.AF_NETLINK)
+			*f = append(*f, routes...)
 			return
 		}
 		f.arg(0)

@@ -51,6 +51,7 @@ var ways = []way{
 	{name: "its environment", script: `env | grep -i hunter2; env | grep PARLEY && echo ESCAPED`},
 	{name: "a temporary folder of others", script: `TMPDIR=$DIR mktemp && echo ESCAPED; TMPDIR=$DIR/../.. mktemp && echo ESCAPED; ls /tmp/* /var/tmp | grep -i secret && echo ESCAPED`},
 	{name: "LD_PRELOAD", script: `echo 'not a library' > evil.so; LD_PRELOAD=./evil.so /bin/true; LD_PRELOAD=$PWD/evil.so su -c id && echo ESCAPED; echo /workspace/evil.so > /etc/ld.so.preload && echo ESCAPED`},
+	{name: "a set-user-id program for later", script: `cp /bin/sh s; chmod 4755 s && echo ESCAPED; chmod g+s s && echo ESCAPED; install -m 6755 /bin/sh t && echo ESCAPED; find . -perm /6000 | grep . && echo ESCAPED; rm -f s t`},
 	{name: "set-user-id programs", script: `cp /bin/sh s; chmod 4755 s; su root -c "cat $DIR/secret"; mount 2>/dev/null | head -1 >/dev/null; sudo -n true && echo ESCAPED; ./s -c "cat $DIR/secret"; rm s`},
 	{name: "passwords and keys", script: `cat /etc/shadow /etc/sudoers /root/.ssh/id_rsa /root/.bashrc /home/*/.ssh/* && echo ESCAPED; ls /root /home && echo ESCAPED`},
 	{name: "the system's files", script: `for d in / /etc /usr /usr/bin /bin /lib /dev /proc /run /var; do touch $d/parley-was-here && echo ESCAPED; done; echo x >> /etc/passwd && echo ESCAPED; rm /bin/true && echo ESCAPED; chmod 777 /etc/passwd && echo ESCAPED`},
@@ -61,7 +62,8 @@ var ways = []way{
 	{name: "user namespaces", script: `unshare -Ur true && echo ESCAPED; unshare -m true && echo ESCAPED; unshare -n true && echo ESCAPED; nsenter -t 1 -m true && echo ESCAPED; nsenter -t $PID -a true && echo ESCAPED`},
 	{name: "chroot", script: `chroot / true && echo ESCAPED; pivot_root . . && echo ESCAPED`},
 	{name: "device nodes", script: `mknod disk b 254 0 && echo ESCAPED; mknod mem c 1 1 && echo ESCAPED; mknod /tmp/disk b 8 0 && echo ESCAPED; ls /dev/vda /dev/sda /dev/kvm /dev/fuse && echo ESCAPED`},
-	{name: "a fifo", script: `mkfifo f && (echo x > f & cat f >/dev/null); echo x > $DIR/fifo && echo ESCAPED; rm f`},
+	{name: "a fifo", script: `cd /tmp; mkfifo f && (echo x > f & cat f >/dev/null); echo x > $DIR/fifo && echo ESCAPED; rm f`},
+	{name: "a pipe for which git would wait", script: `mkfifo .gitattributes && echo ESCAPED; mkfifo /tmp/p && mv /tmp/p .gitignore; test -p .gitignore && echo ESCAPED; rm -f /tmp/p .gitignore`},
 	{name: "signals to the server", script: `kill -KILL $PID && echo ESCAPED; kill -TERM $VICTIM && echo ESCAPED; kill -0 $PID && echo ESCAPED; kill -STOP -1; kill -TERM 1`},
 	{name: "cron and at", script: `crontab -l; echo '* * * * * touch /tmp/x' | crontab - && echo ESCAPED; echo 'touch x' | at now && echo ESCAPED; echo x > /etc/cron.d/x && echo ESCAPED; ls /var/spool/cron && echo ESCAPED; systemctl list-units && echo ESCAPED; systemd-run true && echo ESCAPED`},
 	{name: "containers", script: `docker ps && echo ESCAPED; ls /var/run/docker.sock /run/docker.sock /run/containerd /run/dbus /run/systemd && echo ESCAPED`},
@@ -82,6 +84,10 @@ var ways = []way{
 	{name: "a repository below with a program", script: `git init -q below; git -C below config core.fsmonitor ./x`, limit: confine.LimitGuarded},
 	{name: "a repository below with a hook", script: `git init -q hooked; echo x > hooked/.git/hooks/post-checkout`, limit: confine.LimitGuarded},
 	{name: "a bare repository with a program", script: `git init -q --bare bare; ` + evil + ` >> bare/config`, limit: confine.LimitGuarded},
+	{name: "git's logs elsewhere", script: `git init -q logs; ln -s $DIR logs/.git/logs; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
+	{name: "a log of git's elsewhere", script: `git init -q log; mkdir -p log/.git/logs/refs/heads; ln -s $DIR/secret log/.git/logs/HEAD; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
+	{name: "a file of git's elsewhere", script: `ln -s $DIR/secret .git/shallow; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
+	{name: "objects of others", script: `git init -q objects; echo $DIR/objects > objects/.git/objects/info/alternates; sleep 30; echo ESCAPED`, limit: confine.LimitGuarded},
 	{name: "settings with a second name", script: `git init -q twice; ln twice/.git/config second`, limit: confine.LimitGuarded},
 	{name: "a repository elsewhere", script: `mkdir file; echo 'gitdir: /tmp/evil' > file/.git`, limit: confine.LimitGuarded},
 	{name: "a link to a repository elsewhere", script: `mkdir link; ln -s /tmp/evil link/.git`, limit: confine.LimitGuarded},
@@ -110,7 +116,7 @@ var ways = []way{
 	native("tcp"), native("tcp6"), native("udp"), native("raw"), native("packet"), native("vsock"), native("netlink"), native("metadata"), native("dns"),
 	native("unix"), native("abstract"), native("ptrace"), native("vmread"), native("iouring"), native("mountapi"), native("handle"), native("namespace"), native("clone"), native("keys"),
 	native("pidfd"), native("bpf"), native("tiocsti"), native("reboot"), native("landlock"), native("descriptors"), native("capabilities"), native("x32"),
-	native("prlimit"), native("priority"), native("scheduler"), native("shared"), native("memfd"), native("zero"), native("sysv"), native("hugepages"),
+	native("modes"), native("prlimit"), native("priority"), native("scheduler"), native("shared"), native("memfd"), native("zero"), native("sysv"), native("hugepages"),
 }
 
 // TestWaysOut tries more than 100 ways out of a workspace, with the real kernel. None leads out, and
@@ -148,6 +154,9 @@ func TestWaysOut(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if out, e := b.run(`CONFINE_ATTACK=own $SELF`); strings.Contains(out, "BROKEN") || !strings.Contains(out, "own was tried") {
+		t.Errorf("a loopback and sockets of its own: %+v, %s", e, out)
 	}
 	before := outside(t, b.dir)
 	for _, w := range ways {

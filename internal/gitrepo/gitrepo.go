@@ -80,6 +80,7 @@ type Repo struct {
 	prog    program
 	version string
 	shadow  *shadow
+	fenced  bool // git runs inside a fence
 	work    *lock
 	net     *lock
 	o       Options
@@ -87,7 +88,8 @@ type Repo struct {
 
 	keys keys
 	mu   sync.Mutex
-	user Ident // of the configuration, as it was read last
+	last fenced // that stands
+	user Ident  // of the configuration, as it was read last
 }
 
 // Ident is a person in a commit.
@@ -155,6 +157,7 @@ func newRepo(ctx context.Context, o Options) (*Repo, error) {
 		return r, err
 	}
 	r.shadow = &shadow{dir: filepath.Join(private, "git"), gitDir: gitDir}
+	r.fenced = r.canFence(ctx, home)
 	return r, nil
 }
 
@@ -241,7 +244,11 @@ func (r *Repo) git(ctx context.Context, index string, in []byte, args ...string)
 	if index != "" {
 		env = append(env, "GIT_INDEX_FILE="+index)
 	}
-	return r.prog.run(ctx, command{args: args, in: in, env: env, dir: r.dir})
+	fence, err := r.fence()
+	if err != nil {
+		return nil, err
+	}
+	return r.prog.run(ctx, command{args: args, in: in, env: env, dir: r.dir, fence: fence})
 }
 
 // line is the only line of a command's output.

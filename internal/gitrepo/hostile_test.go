@@ -2,12 +2,14 @@ package gitrepo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/gitrepo"
 )
 
@@ -307,6 +309,77 @@ func moveAndLink(t *testing.T, at string) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLinksOutside: what a repository has elsewhere, by links in git's own folder, git neither changes nor repeats. The links are made
+// after the repository was opened, as a program could that works in the folder at the same time.
+func TestLinksOutside(t *testing.T) {
+	t.Parallel()
+	if !confine.CanFence() {
+		if os.Getenv("CI") != "" {
+			t.Fatal("this kernel has no Landlock")
+		}
+		t.Skip("this kernel has no Landlock")
+	}
+	const secret = "hunter2"
+	from := theirs(t)
+	for name, set := range map[string]func(t *testing.T, git, other string){
+		"logs":                func(t *testing.T, git, other string) { linkTo(t, other, git+"/logs") },
+		"the log of HEAD":     func(t *testing.T, git, other string) { linkTo(t, other+"/new", git+"/logs/HEAD") },
+		"the log of a branch": func(t *testing.T, git, other string) { linkTo(t, other+"/file", git+"/logs/refs/heads/main") },
+		"shallow":             func(t *testing.T, git, other string) { linkTo(t, other+"/file", git+"/shallow") },
+		"packed-refs":         func(t *testing.T, git, other string) { linkTo(t, other+"/file", git+"/packed-refs") },
+		"branches":            func(t *testing.T, git, other string) { linkTo(t, other, git+"/refs/heads") },
+		"objects": func(t *testing.T, git, other string) {
+			for i := range 256 {
+				if at := fmt.Sprintf("%s/objects/%02x", git, i); os.Mkdir(at, 0o700) == nil {
+					linkTo(t, other, at)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := quickRig(t, from)
+			g.open()
+			other := memory(t)
+			write(t, other, "file", secret+"\n")
+			set(t, g.vault+"/.git", other)
+			write(t, g.vault, "sebastian/a.md", "changed\n")
+			var said []string
+			_, err := g.repo.Commit(t.Context(), plain("ours", "sebastian"))
+			said = append(said, fmt.Sprint(err))
+			_, err = g.repo.Change(t.Context(), gitrepo.Change{Author: parley, When: day, Message: func([]string) string { return "change" }, Plan: func(context.Context, gitrepo.Base) (gitrepo.Plan, error) {
+				return gitrepo.Plan{Edits: []gitrepo.Edit{{Path: "petra/new.md", Body: []byte("new\n")}}}, nil
+			}})
+			said = append(said, fmt.Sprint(err))
+			_, err = g.repo.History(t.Context(), "sebastian/a.md", "", 10)
+			said = append(said, fmt.Sprint(err))
+			_, err = g.repo.Pull(t.Context())
+			said = append(said, fmt.Sprint(err))
+			if err == nil {
+				t.Error("it speaks with a remote")
+			}
+			_, err = g.repo.Push(t.Context())
+			said = append(said, fmt.Sprint(err))
+			t.Logf("%q", said)
+			if strings.Contains(strings.Join(said, ""), secret) {
+				t.Error("the secret is repeated")
+			}
+			list, err := os.ReadDir(other)
+			if err != nil || len(list) != 1 || read(t, other, "file") != secret+"\n" {
+				t.Errorf("outside there are %v and %q, %v", list, read(t, other, "file"), err)
+			}
+		})
+	}
+}
+
+// linkTo makes a link in the place of something.
+func linkTo(t *testing.T, to, at string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(to, at)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -186,6 +186,9 @@ func (r *Repo) token(at string) [][2]string {
 // speak runs a command that speaks with a remote.
 func (r *Repo) speak(ctx context.Context, m *remote, args ...string) ([]byte, error) {
 	p := program{path: r.prog.path, env: m.env}
+	if err := r.plain(); err != nil {
+		return nil, err
+	}
 	return p.run(ctx, command{args: args, dir: r.dir, remote: true, env: []string{"GIT_DIR=" + r.gitDir, "GIT_COMMON_DIR=" + r.shadow.dir, "GIT_WORK_TREE=" + r.dir}})
 }
 

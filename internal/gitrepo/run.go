@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/pattern"
 	"github.com/parley-server/parley/internal/proc"
 )
@@ -116,6 +117,8 @@ type command struct {
 	env    []string // besides those of all commands
 	dir    string   // where it runs; "": in the repository's folder
 	remote bool     // it speaks with the remote
+	// fence is around a command on this machine: no link, and no file that names another, leads out of it. nil: there is none.
+	fence *confine.Fenced
 }
 
 // failure is a command that failed.
@@ -185,7 +188,14 @@ func (p program) run(ctx context.Context, c command) ([]byte, error) {
 		run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
 		run.WaitDelay = grace
 		run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the server
-		if err = run.Run(); err != nil && work.Err() != nil {
+		start := run.Start
+		if c.fence != nil {
+			start = func() error { return c.fence.Inside(run.Start) }
+		}
+		if err = start(); err == nil {
+			err = run.Wait()
+		}
+		if err != nil && work.Err() != nil {
 			err = context.Cause(work)
 		}
 	}
