@@ -100,7 +100,7 @@ TESTED := -vet=off -timeout $(PATIENCE)
 # PAIRS are in both: a second crash during the recovery from a first one is only tried
 # without the detector.
 PAIRS := TestCrashAtEveryPoint|TestRewindCrashAtEveryPoint|TestCrashWhileCondensing|TestOwnInputCrashAtEveryPoint
-UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestCondensedFoldIsTheSame|TestAttachedIsBounded|TestSchemaBomb|TestAnalyze(Attacked|KeepsLittleAside|Functions)|TestNotesProcess_
+UNRACED := (TestPairs$$|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestCondensedFoldIsTheSame|TestAttachedIsBounded|TestSchemaBomb|TestAnalyze(Attacked|KeepsLittleAside|Functions)|TestNotesProcess_
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/proc ./internal/auth ./internal/push $(addprefix ./internal/tool/,ask command homeassistant mcp notion rest slack webhook)
