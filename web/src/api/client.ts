@@ -376,8 +376,7 @@ export interface Client {
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
   send(session: string, message: string, key: string, more?: SendOptions): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
-  /** Gives a file to a session, for its messages. The same file is given once. */
-  /** Gives a file to a session. onSent is told how much of it has been sent. */
+  /** Gives a file to a session, for its messages. The same file is given once. onSent is told how much of it has been sent. */
   attach(session: string, file: File, signal?: AbortSignal, onSent?: (bytes: number) => void): Promise<Attachment>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;

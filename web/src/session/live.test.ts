@@ -161,6 +161,14 @@ describe("a log that is read from its last turns on", () => {
     }
   });
 
+  test("and what came before the first turn, such as a conversation from elsewhere, can be read, too", () => {
+    const begun = [{ ...(event(5, "turn.started", { origin: "user", message: { role: "user", parts: [] }, budgets: {}, by: "ana" }) as { event: Event }).event }];
+    const window = { ...at(300), more: false, begun };
+    const view = beginAt(window);
+    expect([view.from, view.holes.map((h) => [h.after, h.to])]).toEqual([4, [[4, 300]]]);
+    expect(beginAt({ ...window, begun: [{ ...begun[0]!, seq: 2 }] }).from, "only the beginning of the session is before").toBe(0);
+  });
+
   // Both logs that are cut have the same turns taken back as the whole one, wherever they are cut.
   test("marks what later rewinds have taken back", () => {
     const log = eventsIn("rewound.ndjson");

@@ -42,7 +42,8 @@ export const nothing: SessionView = { from: 0, holes: [], transcript: empty, rec
 function holeOf({ after, more, begun = [] }: Begins): { from: number; holes: Hole[] } {
   const first = begun[0];
   if (!first) return { from: after, holes: [] };
-  const from = more ? first.seq - 1 : 0;
+  // Before the first turn, only the first event says nothing that is shown.
+  const from = more || first.seq > 2 ? first.seq - 1 : 0;
   return { from, holes: [{ after: from, to: after, begun }] };
 }
 
