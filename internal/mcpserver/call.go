@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -190,20 +191,17 @@ func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over 
 	return res, nil
 }
 
-// result is the outcome of a call. A failure is an error whose text the model reads; its
-// data need not fit the schema of a success.
+// result is the outcome of a call. A failure is an error in the one shape; what the tool has said besides follows
+// as another text. Its data need not fit the schema of a success.
 func result(res parley.ToolResult, withData bool) *mcp.CallToolResult {
-	out := &mcp.CallToolResult{IsError: res.Outcome != parley.OutcomeOK}
-	text := res.Output
-	if e := res.Error; e != nil {
-		if text == "" {
-			text = e.Message
-		}
-		if e.Hint != "" && !strings.Contains(text, e.Hint) {
-			text += "\n" + e.Hint
+	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: res.Output}}}
+	if res.Outcome != parley.OutcomeOK {
+		info := failure(res)
+		out = failed(&toolError{info: info})
+		if saysMore(res.Output, info) {
+			out.Content = append(out.Content, &mcp.TextContent{Text: res.Output})
 		}
 	}
-	out.Content = []mcp.Content{&mcp.TextContent{Text: text}}
 	if withData && !out.IsError && len(res.Data) > 0 {
 		out.StructuredContent = res.Data
 	}
@@ -211,6 +209,37 @@ func result(res parley.ToolResult, withData bool) *mcp.CallToolResult {
 		out.Content = append(out.Content, link(*res.Artifact))
 	}
 	return out
+}
+
+// failure is the error of a result that is not OK.
+func failure(res parley.ToolResult) parley.ErrorInfo {
+	info := parley.ErrorInfo{}
+	if res.Error != nil {
+		info = *res.Error
+	}
+	if info.Code == "" {
+		info.Code = parley.CodeTool
+		switch res.Outcome {
+		case parley.OutcomeDenied:
+			info.Code = parley.CodeForbidden
+		case parley.OutcomeCancelled:
+			info.Code = parley.CodeCancelled
+		}
+	}
+	if info.Message == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(res.Output), "\n")
+		info.Message = cmp.Or(parley.Cut(first, 500), "the call failed")
+	}
+	return info
+}
+
+// saysMore reports whether an output has more than the message and the hint of its error.
+func saysMore(output string, info parley.ErrorInfo) bool {
+	rest := strings.TrimSpace(output)
+	for _, known := range []string{info.Message, info.Hint} {
+		rest = strings.TrimLeft(strings.TrimPrefix(rest, known), "; .\n")
+	}
+	return rest != ""
 }
 
 // link points a host to an artifact, which it reads as a resource.

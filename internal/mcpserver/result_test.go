@@ -52,15 +52,33 @@ func metered(t *testing.T) (parley.App, func(*engine.Options)) {
 	return app, func(o *engine.Options) { o.Tools["test"] = box }
 }
 
-// TestResult_of_a_failure: the text has what to do, once, whether or not the tool's output has it.
+// TestResult_of_a_failure: an error has the one shape, whether a tool or the server refuses. What a tool has said
+// besides follows.
 func TestResult_of_a_failure(t *testing.T) {
 	t.Parallel()
-	for output, want := range map[string]string{
-		"": "no\nask later", "no\nask later": "no\nask later", "it refuses": "it refuses\nask later",
+	no := &parley.ErrorInfo{Code: parley.CodeConflict, Message: "no", Hint: "ask later", Field: "path"}
+	const shape = `{"error":{"code":"conflict","message":"no","hint":"ask later","field":"path"}}`
+	for _, c := range []struct {
+		res  parley.ToolResult
+		want []string
+	}{
+		{parley.ToolResult{Outcome: parley.OutcomeError, Error: no}, []string{shape}},
+		{parley.ToolResult{Outcome: parley.OutcomeError, Error: no, Output: "no"}, []string{shape}},
+		{parley.ToolResult{Outcome: parley.OutcomeError, Error: no, Output: "no; ask later"}, []string{shape}},
+		{parley.ToolResult{Outcome: parley.OutcomeError, Error: no, Output: "no\nask later\n"}, []string{shape}},
+		{parley.ToolResult{Outcome: parley.OutcomeError, Error: no, Output: "no such file\nexit code 2"}, []string{shape, "no such file\nexit code 2"}},
+		{parley.ToolResult{Outcome: parley.OutcomeUnknown, Error: no, Output: "no.\nIt is not known whether it took effect."}, []string{shape, "no.\nIt is not known whether it took effect."}},
+		{parley.ToolResult{Outcome: parley.OutcomeError, Output: "broken\nat line 3"}, []string{`{"error":{"code":"tool_error","message":"broken"}}`, "broken\nat line 3"}},
+		{parley.ToolResult{Outcome: parley.OutcomeDenied, Output: "not here"}, []string{`{"error":{"code":"forbidden","message":"not here"}}`}},
+		{parley.ToolResult{Outcome: parley.OutcomeCancelled}, []string{`{"error":{"code":"cancelled","message":"the call failed"}}`}},
 	} {
-		res := mcpserver.Result(parley.ToolResult{Outcome: parley.OutcomeError, Output: output, Error: &parley.ErrorInfo{Message: "no", Hint: "ask later"}}, true)
-		if text := res.Content[0].(*mcp.TextContent).Text; text != want || !res.IsError {
-			t.Errorf("with the output %q: got %q, want %q", output, text, want)
+		res := mcpserver.Result(c.res, true)
+		var got []string
+		for _, part := range res.Content {
+			got = append(got, part.(*mcp.TextContent).Text)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || !res.IsError {
+			t.Errorf("%+v: %s", c.res, diff)
 		}
 	}
 }

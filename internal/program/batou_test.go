@@ -37,7 +37,7 @@ func TestBatou_and_the_official_client(t *testing.T) {
 		t.Helper()
 		got := js.Must("call", m{"name": name, "tool": tool, "input": input}).(m)
 		for _, s := range says {
-			if text := got["text"].(string); got["failed"] != failed || !strings.Contains(text, s) {
+			if text := got["text"].(string); got["failed"] != failed || !strings.Contains(text, s) || failed != strings.HasPrefix(text, `{"error":{"code":"`) {
 				t.Errorf("%s: %s %v: %v, without %q", name, tool, input, got, s)
 			}
 		}
@@ -91,7 +91,7 @@ func TestBatou_and_the_official_client(t *testing.T) {
 	asked("host", "Change lake/ana.md?")
 	call("web", "lake_update", m{"path": "lake/ana.md", "old_string": "# Ana", "new_string": "# Ana B.", "reason": "Her whole name"}, false, "lake/ana.md was changed")
 	call("host", "lake_history", m{"path": "lake/ana.md"}, false, "Her whole name", "Ana has joined")
-	call("host", "lake_read", m{"path": "docs/none"}, true, "there is no entity")
+	call("host", "lake_read", m{"path": "docs/none"}, true, "there is no entity", `"field":"path"`)
 	call("host", "lake_read", m{"pth": "docs/none"}, true, "/pth: is not a known property")
 	js.Refused("call", m{"name": "web", "tool": "Read", "input": m{"file_path": "docs/pricing.md"}}, m{"code": -32602.0})
 	// Nobody reaches another's lake by its folder, and a client that cannot ask is told who can.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/parley-server/parley"
@@ -115,14 +116,14 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	}
 	l, err := t.lake(ctx, r)
 	if err != nil {
-		return failed(err)
+		return failed(err, nil)
 	}
 	if Changes(r.Name) {
 		defer t.Begin(r.Call)()
 	}
 	res, err := run(ctx, call{r, l})
 	if err != nil {
-		return failed(err)
+		return failed(err, r.Input)
 	}
 	return res, nil
 }
@@ -142,9 +143,10 @@ func (t *Toolset) lake(ctx context.Context, r seam.Run) (*lake.Lake, error) {
 
 // failed is the result of a call that changed nothing. A mistake that the model can correct is a
 // result; anything else is an error of a call that was not made.
-func failed(err error) (parley.ToolResult, error) {
+func failed(err error, input json.RawMessage) (parley.ToolResult, error) {
 	if _, ours := errors.AsType[*parley.Error](err); ours {
 		info := parley.Info(err)
+		info.Field = field(info, input)
 		text := info.Message
 		if info.Hint != "" {
 			text += "; " + info.Hint
@@ -152,6 +154,22 @@ func failed(err error) (parley.ToolResult, error) {
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: text, Error: &info}, nil
 	}
 	return parley.ToolResult{}, seam.NotSent(err)
+}
+
+// field is the input's field that an error is about, by its name in the tools.
+func field(info parley.ErrorInfo, input json.RawMessage) string {
+	var in struct{ Path, To string }
+	switch {
+	case info.Field == "body":
+		return "content"
+	case info.Field != "" || json.Unmarshal(input, &in) != nil:
+		return info.Field
+	case in.To != "" && strings.Contains(info.Message, strconv.Quote(in.To)):
+		return "to"
+	case in.Path != "" && strings.Contains(info.Message, strconv.Quote(in.Path)):
+		return "path"
+	}
+	return ""
 }
 
 // Reconciles implements seam.Choosy.

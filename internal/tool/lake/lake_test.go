@@ -197,26 +197,28 @@ func TestTools(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, c := range []struct {
-		tool string
-		in   in
-		code parley.Code
-		want string
+		tool        string
+		in          in
+		code        parley.Code
+		field, want string
 	}{
-		{"lake_read", in{"path": "docs/nothing.md"}, parley.CodeNotFound, "there is no entity"},
-		{"lake_create", in{"path": "lake/bo.md", "content": "x", "reason": "r"}, parley.CodeConflict, "already"},
-		{"lake_create", in{"path": "lake/Bo.md", "content": "x", "reason": "r"}, parley.CodeConflict, "only in case"},
-		{"lake_create", in{"path": "../out.md", "content": "x", "reason": "r"}, parley.CodeInvalid, "leads out"},
-		{"lake_create", in{"path": "lake/x.txt", "content": "x", "reason": "r"}, parley.CodeInvalid, "end the name with .md"},
-		{"lake_create", in{"path": "CLAUDE.md", "content": "x", "reason": "r"}, parley.CodeForbidden, "tools for files"},
-		{"lake_update", in{"path": "lake/bo.md", "content": "x", "reason": "r"}, parley.CodeInvalid, "version"},
-		{"lake_update", in{"path": "lake/bo.md", "reason": "r"}, parley.CodeInvalid, "nothing says what to change"},
-		{"lake_update", in{"path": "lake/bo.md", "old_string": "zebra", "new_string": "x", "reason": "r"}, parley.CodeInvalid, "letter by letter"},
-		{"lake_update", in{"path": "lake/bo.md", "content": "x", "version": "1234", "reason": "r"}, parley.CodeConflict, "read it again"},
-		{"lake_move", in{"path": "lake/bo.md", "to": "README.md", "reason": "r"}, parley.CodeConflict, "already"},
+		{"lake_read", in{"path": "docs/nothing.md"}, parley.CodeNotFound, "path", "there is no entity"},
+		{"lake_create", in{"path": "lake/bo.md", "content": "x", "reason": "r"}, parley.CodeConflict, "path", "already"},
+		{"lake_create", in{"path": "lake/Bo.md", "content": "x", "reason": "r"}, parley.CodeConflict, "path", "only in case"},
+		{"lake_create", in{"path": "../out.md", "content": "x", "reason": "r"}, parley.CodeInvalid, "path", "leads out"},
+		{"lake_create", in{"path": "lake/x.txt", "content": "x", "reason": "r"}, parley.CodeInvalid, "path", "end the name with .md"},
+		{"lake_create", in{"path": "CLAUDE.md", "content": "x", "reason": "r"}, parley.CodeForbidden, "path", "tools for files"},
+		{"lake_update", in{"path": "lake/bo.md", "content": "x", "reason": "r"}, parley.CodeInvalid, "version", "version"},
+		{"lake_update", in{"path": "lake/bo.md", "reason": "r"}, parley.CodeInvalid, "", "nothing says what to change"},
+		{"lake_update", in{"path": "lake/bo.md", "old_string": "zebra", "new_string": "x", "reason": "r"}, parley.CodeInvalid, "old_string", "letter by letter"},
+		{"lake_update", in{"path": "lake/bo.md", "content": "x", "version": "1234", "reason": "r"}, parley.CodeConflict, "version", "read it again"},
+		{"lake_create", in{"path": "lake/big.md", "content": strings.Repeat("x", 2<<20), "reason": "r"}, parley.CodeTooLarge, "content", "at most"},
+		{"lake_link", in{"path": "lake/bo.md", "to": "lake/nobody", "reason": "r"}, parley.CodeNotFound, "to", "there is no entity"},
+		{"lake_move", in{"path": "lake/bo.md", "to": "README.md", "reason": "r"}, parley.CodeConflict, "to", "already"},
 	} {
 		res := g.call(c.tool, c.in)
-		if res.Error == nil || res.Error.Code != c.code || !strings.Contains(res.Output, c.want) {
-			t.Errorf("%s %v: %+v, want %s and %q", c.tool, c.in, res, c.code, c.want)
+		if res.Error == nil || res.Error.Code != c.code || res.Error.Field != c.field || !strings.Contains(res.Output, c.want) {
+			t.Errorf("%s %.200v: %.200s %+v, want %s, field %q and %q", c.tool, c.in, res.Output, res.Error, c.code, c.field, c.want)
 		}
 	}
 }
