@@ -123,6 +123,9 @@ func (r *Repo) between(ctx context.Context, from, to string) ([]change, error) {
 
 // note says what is about to become of the branch.
 func (r *Repo) note(branch, from, to string) error {
+	if r.waits {
+		return parley.Errorf(parley.CodeUnavailable, "a change that a crash cut off is not completed yet").WithHint("it is tried again")
+	}
 	at := filepath.Join(r.gitDir, advanceName)
 	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unavailable(err)
@@ -152,6 +155,7 @@ var noteOf = pattern.New(`^([^\n]+)\n([0-9a-f]*)\n([0-9a-f]+)\n\.\n$`)
 
 // finish completes or undoes what note says.
 func (r *Repo) finish(ctx context.Context) error {
+	r.waits = false
 	raw, err := small(filepath.Join(r.gitDir, advanceName), 4096)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -164,7 +168,7 @@ func (r *Repo) finish(ctx context.Context) error {
 	r.sweep(ctx, from, to)
 	now, err := r.branch()
 	if err != nil {
-		return r.forget() // somebody has done something else since
+		return r.unbranched(ctx, branch, from, to)
 	}
 	tip, err := r.tip(ctx, heads+now)
 	if err != nil {
@@ -197,6 +201,31 @@ func (r *Repo) finish(ctx context.Context) error {
 		err = r.back(ctx, from, to, tip)
 	}
 	return err
+}
+
+// unbranched decides about what note says where no branch can be changed. On a commit that is checked out nothing is left of it, as on another
+// branch. In the middle of a merge or rebase the files are a person's: it waits until that is over.
+func (r *Repo) unbranched(ctx context.Context, branch, from, to string) error {
+	if tip, err := r.tip(ctx, heads+branch); err != nil {
+		return err
+	} else if tip != "" {
+		made, err := r.contains(ctx, tip, to)
+		if _, failed := errors.AsType[*failure](err); made || failed {
+			return r.forget()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if r.busy() {
+		r.waits = true
+		return nil
+	}
+	tip, err := r.tip(ctx, "HEAD")
+	if err != nil {
+		return err
+	}
+	return r.overtaken(ctx, "", from, to, tip)
 }
 
 // sweep removes the files that were being written when the holder of the lock died. An error means that there is none.

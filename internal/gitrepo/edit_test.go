@@ -211,6 +211,79 @@ func TestChangeLeftBehind(t *testing.T) {
 	})
 }
 
+// TestChangeLeftDetached: a crash at each point of a change, after which somebody checks out a commit and no branch. Of the change nothing is
+// left there, unless it was made, and it is made on the branch once they are back.
+func TestChangeLeftDetached(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	g.crashed(edits, func(g *rig, point string) {
+		git(t, g.vault, "checkout", "-q", "--detach")
+		g.open()
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); !strings.Contains(fmt.Sprint(err), "no branch is checked out") {
+			t.Errorf("%s: got %v", point, err)
+		}
+		g.clean("?? petra/q.md")
+		git(t, g.vault, "checkout", "-q", "main")
+		if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && len(log(t, g.vault, "main")) != 3 {
+			t.Errorf("%s: %v", point, err)
+		}
+		if now := log(t, g.vault, "main"); fmt.Sprint(now) != "[first second edits]" {
+			t.Errorf("%s: the history is %q", point, now)
+		}
+		g.clean("?? petra/q.md")
+	})
+}
+
+// TestChangeLeftInAMerge: a crash at each point of a change, after which somebody begins a merge that stays unfinished for a while. The change waits
+// for it; then it is made or not, and nothing of it half, whether the merge is committed or undone.
+func TestChangeLeftInAMerge(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	g.begun()
+	git(t, g.vault, "reset", "-q", "sebastian/a.md")
+	write(t, g.vault, "sebastian/a.md", "one\ntwo\nthree\n")
+	write(t, g.vault, "petra/p.md", "1\n2\n3\n")
+	git(t, g.vault, "checkout", "-q", "-b", "side", "main~1")
+	write(t, g.vault, "sebastian/side.md", "side\n")
+	g.commit("side", "sebastian/side.md")
+	git(t, g.vault, "checkout", "-q", "main")
+	base := filepath.Join(memory(t), "base")
+	if err := os.CopyFS(base, os.DirFS(filepath.Dir(g.vault))); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range [][]string{{"commit", "-q", "-m", "merged"}, {"merge", "--abort"}} {
+		merged := 0
+		points := quickRig(t, base).crashed(edits, func(g *rig, point string) {
+			point += " " + end[0]
+			if _, err := tryGit(g.vault, "merge", "-q", "--no-ff", "--no-commit", "side"); err != nil {
+				return // what is left of the change is in the way
+			}
+			merged++
+			g.open()
+			if _, err := g.repo.Change(t.Context(), edits(g.repo)); !strings.Contains(fmt.Sprint(err), "in the middle of a merge") {
+				t.Errorf("%s: got %v", point, err)
+			}
+			git(t, g.vault, end...)
+			g.use()
+			g.clean("?? petra/q.md")
+			if _, err := g.repo.Change(t.Context(), edits(g.repo)); err != nil && !strings.Contains(fmt.Sprint(log(t, g.vault, "main")), "edits") {
+				t.Errorf("%s: %v", point, err)
+			}
+			if now := fmt.Sprint(log(t, g.vault, "main")); strings.Count(now, "edits") != 1 || strings.Contains(now, "merged") != (end[0] == "commit") {
+				t.Errorf("%s: the history is %q", point, now)
+			}
+			g.clean("?? petra/q.md")
+		})
+		if merged < 3 || merged > len(points) {
+			t.Errorf("merged %d times at %d points", merged, len(points))
+		}
+	}
+}
+
 // TestChangeOnAnOlderBranch: the same where the branch is one of before, which is as if it had the change: it never had the file that is deleted.
 // It gets nothing of what was done since.
 func TestChangeOnAnOlderBranch(t *testing.T) {

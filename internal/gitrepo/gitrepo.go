@@ -42,6 +42,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,10 +87,11 @@ type Repo struct {
 	o       Options
 	log     *slog.Logger
 
-	keys keys
-	mu   sync.Mutex
-	last fenced // that stands
-	user Ident  // of the configuration, as it was read last
+	waits bool // a note of an unfinished change waits for the end of a merge; with the lock held
+	keys  keys
+	mu    sync.Mutex
+	last  fenced // that stands
+	user  Ident  // of the configuration, as it was read last
 }
 
 // Ident is a person in a commit.
@@ -272,11 +274,9 @@ func (r *Repo) branch() (string, error) {
 	if err != nil {
 		return "", unavailable(err)
 	}
-	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG"} {
-		if _, err := os.Lstat(filepath.Join(r.gitDir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return "", parley.Errorf(parley.CodeConflict, "somebody is in the middle of a merge or rebase in %s", r.dir).
-				WithHint("it is waited for; finish it there, or undo it with git merge --abort or git rebase --abort")
-		}
+	if r.busy() {
+		return "", parley.Errorf(parley.CodeConflict, "somebody is in the middle of a merge or rebase in %s", r.dir).
+			WithHint("it is waited for; finish it there, or undo it with git merge --abort or git rebase --abort")
 	}
 	m := headOf.FindSubmatch(raw)
 	if m == nil {
@@ -287,6 +287,14 @@ func (r *Repo) branch() (string, error) {
 		return "", parley.Errorf(parley.CodeInvalid, "the branch %q has a name that is not supported here", parley.Cut(name, 80)).WithHint("rename it to one of letters, digits and - _ . /")
 	}
 	return name, nil
+}
+
+// busy reports whether somebody is in the middle of a merge or rebase.
+func (r *Repo) busy() bool {
+	return slices.ContainsFunc([]string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG"}, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(r.gitDir, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 const heads = "refs/heads/"
