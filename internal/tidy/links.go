@@ -2,34 +2,55 @@ package tidy
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/lake"
 )
 
-// links finds links that lead nowhere.
+// links finds links that lead nowhere: one finding for each line, which mends all of them.
 func (f *finder) links() (list []Finding) {
 	for _, p := range f.pages {
+		lines := strings.Split(p.Body, "\n")
+		byLine := map[int][]lake.Link{}
 		for _, l := range p.Links {
-			if !l.Broken {
-				continue
+			if l.Broken {
+				byLine[l.Line] = append(byLine[l.Line], l)
 			}
-			as := l.Target
-			if l.Kind == "wiki" {
-				as = "[[" + l.Target + "]]"
+		}
+		for _, n := range slices.Sorted(maps.Keys(byLine)) {
+			x := Finding{Kind: BrokenLink, Path: p.Path, Line: n}
+			old, now := "", ""
+			if n >= 1 && n <= len(lines) {
+				old = strings.TrimRight(lines[n-1], "\r")
+				now = old
 			}
-			x := Finding{Kind: BrokenLink, Path: p.Path, Line: l.Line, Why: fmt.Sprintf("the link %s leads to no file", first(as, 200))}
-			lines := strings.Split(p.Body, "\n")
-			if l.Line >= 1 && l.Line <= len(lines) {
-				old := strings.TrimRight(lines[l.Line-1], "\r")
+			var names, mends []string
+			for _, l := range byLine[n] {
+				as := l.Target
+				if l.Kind == "wiki" {
+					as = "[[" + l.Target + "]]"
+				}
+				names = append(names, first(as, 200))
+				was, how := now, ""
 				if to := f.meant(l.Target); to != nil {
-					x.mendLine(p, old, retarget(old, p.Path, l, to), "links to "+to.Path+", which has almost this name")
+					now, how = retarget(now, p.Path, l, to), "links to "+to.Path+", which has almost this name"
 				}
-				if x.Edits == nil {
-					x.mendLine(p, old, unlink(old, l), "leaves the words and takes the link away")
+				if now == was {
+					now, how = unlink(now, l), "leaves the words and takes the link away"
+				}
+				if now != was && !slices.Contains(mends, how) {
+					mends = append(mends, how)
 				}
 			}
+			x.Why = fmt.Sprintf("the link %s leads to no file", names[0])
+			if len(names) > 1 {
+				x.Why = parley.Cut(fmt.Sprintf("the links %s and %s lead to no file", strings.Join(names[:len(names)-1], ", "), names[len(names)-1]), 1500)
+			}
+			x.mendLine(p, old, now, parley.Cut(strings.Join(mends, "; "), 900))
 			list = append(list, x)
 		}
 	}
@@ -115,21 +136,46 @@ func distance(a, b string, most int) int {
 
 // retarget is a line with a link that leads to another page.
 func retarget(line, from string, l lake.Link, to *page) string {
-	if l.Kind == "wiki" {
-		name := strings.TrimSuffix(path.Base(to.Path), ".md")
-		return strings.Replace(line, "[["+l.Target, "[["+name, 1)
+	at, begins := spot(line, l)
+	if at < 0 {
+		return line
 	}
-	return strings.Replace(line, "("+l.Target, "("+relative(from, to.Path), 1)
+	target := relative(from, to.Path)
+	if l.Kind == "wiki" {
+		target = strings.TrimSuffix(path.Base(to.Path), ".md")
+	}
+	at += len(begins)
+	return line[:at] + target + line[at+len(l.Target):]
+}
+
+// spot is where a link's target stands in a line, with what is before it. Longer targets that begin so are others, and there are no links in code.
+func spot(line string, l lake.Link) (at int, begins string) {
+	begins, ends := "](", ")# ?"
+	if l.Kind == "wiki" {
+		begins, ends = "[[", "]|#"
+	}
+	for from := 0; ; {
+		i := strings.Index(line[from:], begins+l.Target)
+		if i < 0 {
+			return -1, begins
+		}
+		i += from
+		end := i + len(begins) + len(l.Target)
+		if end < len(line) && strings.IndexByte(ends, line[end]) >= 0 && strings.Count(line[:i], "`")%2 == 0 {
+			return i, begins
+		}
+		from = i + 1
+	}
 }
 
 // unlink is a line with the words of a link in its place.
 func unlink(line string, l lake.Link) string {
+	at, _ := spot(line, l)
+	if at < 0 {
+		return line
+	}
 	if l.Kind == "wiki" {
-		i := strings.Index(line, "[["+l.Target)
-		if i < 0 {
-			return line
-		}
-		n := strings.Index(line[i:], "]]")
+		n := strings.Index(line[at:], "]]")
 		if n < 0 {
 			return line
 		}
@@ -137,11 +183,7 @@ func unlink(line string, l lake.Link) string {
 		if text == "" {
 			text = l.Target
 		}
-		return strings.TrimSuffix(line[:i], "!") + text + line[i+n+2:]
-	}
-	at := strings.Index(line, "]("+l.Target)
-	if at < 0 {
-		return line
+		return strings.TrimSuffix(line[:at], "!") + text + line[at+n+2:]
 	}
 	open := strings.LastIndexByte(line[:at], '[')
 	end := strings.IndexByte(line[at:], ')')

@@ -23,6 +23,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,9 +118,13 @@ func look(head string, pages []*page, now time.Time) Scanned {
 	}
 	for _, list := range []*[]Finding{&s.Findings, &s.Candidates} {
 		*list = slices.DeleteFunc(*list, func(x Finding) bool { return f.busy(x) })
+		seen := map[string]int{}
 		for i := range *list {
 			x := &(*list)[i]
-			x.ID = f.id(*x)
+			x.ID = f.id(*x, 0)
+			if seen[x.ID]++; seen[x.ID] > 1 { // the same on another line
+				x.ID = f.id(*x, seen[x.ID])
+			}
 		}
 	}
 	if len(s.Findings) > maxFindings {
@@ -169,9 +174,12 @@ func (f *finder) busy(x Finding) bool {
 	return slices.ContainsFunc(x.Edits, func(e Edit) bool { p := f.byPath[e.Path]; return p != nil && !p.settled })
 }
 
-// id names a finding by what it is about and the content that it was found in.
-func (f *finder) id(x Finding) string {
+// id names a finding by what it is about and the content that it was found in. again: the how manyth with the same it is; 0: the first.
+func (f *finder) id(x Finding, again int) string {
 	parts := []string{x.Kind, x.Path, x.Other, x.Why, x.Says, x.OtherSays}
+	if again > 0 {
+		parts = append(parts, strconv.Itoa(again))
+	}
 	for _, path := range []string{x.Path, x.Other} {
 		if p := f.byPath[path]; p != nil {
 			parts = append(parts, p.Version)

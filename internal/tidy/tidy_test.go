@@ -529,6 +529,42 @@ func TestScanAfterCommit(t *testing.T) {
 	}
 }
 
+// TestLinksOfOneLine: all broken links of a line are one finding with one change, also with those of other lines that say the same. Links to
+// pages whose names only begin alike, and what is no link, stay as they are.
+func TestLinksOfOneLine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	w.git("init", "-qb", "main")
+	line := "See [[towers-x|X]], `[[towrs]]`, [[towrs]], [[towrs#top|these]], [[nowhere-at-all]] and [old](gone/away.md#a), [more](gone/away.md)."
+	head := "---\ntitle: %s\nkind: doc\nowner: Ana\ncreated: 2026-01-01\n---\n"
+	w.write("README.md", "# Lake\n\n[[towers]] [[towers-x]] [[one]]\n")
+	w.write("docs/towers.md", fmt.Sprintf(head, "Towers")+"Stone.\n")
+	w.write("docs/towers-x.md", fmt.Sprintf(head, "Towers X")+"Brick.\n")
+	w.write("docs/one.md", fmt.Sprintf(head, "One")+line+"\n\nBetween.\n\n"+line+"\n")
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "begin")
+	l, err := lake.Open(t.Context(), dir, lake.Options{Private: t.TempDir(), Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	p, err := tidy.Propose(t.Context(), l, tidy.Asked{ID: "p", At: at})
+	if err != nil || p.Findings != 2 || p.Changes != 2 {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	if got, err := tidy.Apply(t.Context(), l, "p", ana, at, parley.DecideFindings{All: true}); err != nil || got.Counts[parley.FindingApplied] != 2 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	want := "See [[towers-x|X]], `[[towrs]]`, [[towers]], [[towers#top|these]], nowhere-at-all and old, more."
+	if got := w.read("docs/one.md"); strings.Count(got, want) != 2 {
+		t.Errorf("got %s", got)
+	}
+	if s, err := tidy.Scan(t.Context(), l, at); err != nil || len(s.Findings) > 0 {
+		t.Errorf("after it: %+v, %v", s.Findings, err)
+	}
+}
+
 // TestSeries: things of a series, described alike with numbers of their own, are no duplicates.
 func TestSeries(t *testing.T) {
 	t.Parallel()
