@@ -166,3 +166,40 @@ func (plain) Encode(f eventlog.Frame, send func(wire.Message)) {
 }
 
 func (plain) Failed(error, func(wire.Message)) {}
+
+// TestHead_goes_with_the_first_frames: a client gets both in one piece. If the first frame is an error, it gets that as a frame.
+func TestHead_goes_with_the_first_frames(t *testing.T) {
+	t.Parallel()
+	steer := parley.Event{Seq: 1, Type: "turn.steered", Data: []byte(`{}`)}
+	for name, test := range map[string]struct {
+		frame eventlog.Frame
+		err   error
+		want  string
+	}{
+		"event": {frame: eventlog.Frame{Event: &steer}, want: "id: 1\nevent: turn.steered\n"},
+		"error": {err: parley.Errorf(parley.CodeUnavailable, "away"), want: "event: error\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &flushes{ResponseRecorder: httptest.NewRecorder()}
+			frames := func(yield func(eventlog.Frame, error) bool) { yield(test.frame, test.err) }
+			if err := wire.ServeSSE(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), frames, wire.Options{Accepted: true}); err != nil {
+				t.Fatal(err)
+			}
+			if w.n != 1 || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), test.want) {
+				t.Errorf("got %d in %d pieces: %q", w.Code, w.n, w.Body)
+			}
+		})
+	}
+}
+
+// flushes counts what is sent.
+type flushes struct {
+	*httptest.ResponseRecorder
+	n int
+}
+
+func (f *flushes) FlushError() error {
+	f.n++
+	return nil
+}

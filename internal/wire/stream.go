@@ -47,12 +47,7 @@ func newStream(ctx context.Context, w http.ResponseWriter, c *Carrier, e Encoder
 	s := newStreamOf(a, w, c, e, o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.Accepted {
-		s.write(nil)
-		s.arm(s.beat)
-	} else {
-		s.arm(headAfter)
-	}
+	s.arm(headAfter)
 	return s
 }
 
@@ -96,7 +91,7 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 			return nil
 		case some:
 			s.enc.Failed(one, s.send)
-		case !s.begun():
+		case !s.o.Accepted && !s.begun():
 			return err
 		default:
 			s.enc.Failed(err, s.send)
@@ -189,6 +184,9 @@ func (s *stream) flush() error {
 	}
 	first := !s.head
 	if first {
+		if s.timer != nil {
+			s.timer.Stop() // it was for the head
+		}
 		aside.Do(func() { s.write(s.buf) }) // net/http needs much stack for a head
 	} else {
 		s.write(s.buf)

@@ -53,9 +53,8 @@ type Options struct {
 	Retry time.Duration
 	// WriteWithin is how long a client may take to read what was written; 0 means 30 s.
 	WriteWithin time.Duration
-	// Accepted says that the first frame is known not to be an error, so the head can be
-	// sent before it. Otherwise a stream with nothing to send yet sends its head after 50
-	// ms.
+	// Accepted says that the status is 200 even if the first frame is an error. The head is sent with the
+	// first frames, or after 50 ms if there are none yet.
 	Accepted bool
 
 	held *budget // for tests: replaces the budget of the process
