@@ -57,7 +57,7 @@ var mayImport = []struct {
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
 	{"internal/runtime/claudecli/claudetest", []string{"**"}},
 	{"internal/runtime/claudecli", []string{".", "internal/confine", "internal/fair", "internal/policy", "internal/prompt", "internal/seam", "internal/proc"}},
-	{"internal/runtime/*", []string{".", "internal/policy", "internal/prompt", "internal/seam", "internal/task"}},
+	{"internal/runtime/*", []string{".", "internal/aside", "internal/policy", "internal/prompt", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},
 	{"internal/attach", []string{".", "internal/extract", "internal/fair", "internal/picture", "internal/proc", "internal/seam"}},

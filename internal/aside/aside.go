@@ -1,4 +1,5 @@
-// Package aside runs work that needs much stack beside a goroutine that stays for long.
+// Package aside runs work beside a goroutine: because it needs much stack and the goroutine stays for long, or
+// because both can be done at once.
 package aside
 
 import (
@@ -14,29 +15,44 @@ import (
 // most of what an idle stream takes. Starting a goroutine takes some microseconds.
 //
 // A panic of f becomes one of the caller, with the stack of where it was.
-func Do(f func()) {
-	var panicked any
-	var stack []byte
-	over := false
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if !over {
-				panicked, stack = recover(), debug.Stack()
-			}
-		}()
-		f()
-		over = true
+func Do(f func()) { Begin(f)() }
+
+// Begin is Do for a caller that does something else meanwhile. The returned function waits for f; it must be
+// called, and once.
+func Begin(f func()) (wait func()) {
+	j := &job{done: make(chan struct{})}
+	go j.run(f)
+	return j.wait
+}
+
+// job is what runs beside.
+type job struct {
+	done     chan struct{}
+	over     bool
+	panicked any
+	stack    []byte
+}
+
+func (j *job) run(f func()) {
+	defer close(j.done)
+	defer func() {
+		if !j.over {
+			j.panicked, j.stack = recover(), debug.Stack()
+		}
 	}()
-	<-done
+	f()
+	j.over = true
+}
+
+func (j *job) wait() {
+	<-j.done
 	switch {
-	case over:
-	case panicked == nil:
+	case j.over:
+	case j.panicked == nil:
 		runtime.Goexit() // as f did
-	case panicked == http.ErrAbortHandler:
-		panic(panicked) // net/http compares it
+	case j.panicked == http.ErrAbortHandler:
+		panic(j.panicked) // net/http compares it
 	default:
-		panic(fmt.Sprintf("%v\n\n%s", panicked, stack))
+		panic(fmt.Sprintf("%v\n\n%s", j.panicked, j.stack))
 	}
 }

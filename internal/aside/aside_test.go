@@ -46,3 +46,15 @@ func TestDo(t *testing.T) {
 		t.Error("the caller goes on after f has ended its goroutine")
 	}
 }
+
+// TestBegin: the caller goes on meanwhile, and has what f did after it has waited.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	went, n := make(chan struct{}), 0
+	wait := aside.Begin(func() { <-went; n++ })
+	close(went)
+	wait()
+	if n != 1 {
+		t.Errorf("f ran %d times, want once", n)
+	}
+}

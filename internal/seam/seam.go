@@ -22,8 +22,9 @@ type Model interface {
 	Info() ModelInfo
 	// Stream makes one call. It yields fragments as they arrive and ends with exactly one
 	// ModelDelta whose Reply is set, or with an error. Cancelling ctx or stopping the
-	// iteration closes the connection to the provider. It does not retry. The error's
-	// code says what to do: CodeRateLimited and CodeUnavailable may be retried after
+	// iteration closes the connection to the provider. Stream itself may make the request, and reads its
+	// files then, but nothing leaves before the iteration begins: until then the call's start may not be
+	// durable. It does not retry. The error's code says what to do: CodeRateLimited and CodeUnavailable may be retried after
 	// RetryAfter, all others not.
 	Stream(ctx context.Context, r Request) iter.Seq2[ModelDelta, error]
 }

@@ -77,11 +77,11 @@ type contentChunk struct {
 
 // Stream implements seam.Model.
 func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
+	n := newNames(r)
+	body, made := m.body(ctx, r, n)
 	return func(yield func(seam.ModelDelta, error) bool) {
-		n := newNames(r)
-		body, err := m.body(ctx, r, n)
-		if err != nil {
-			yield(seam.ModelDelta{}, err)
+		if made != nil {
+			yield(seam.ModelDelta{}, made)
 			return
 		}
 		resp, err := m.c.open(ctx, "/v1/chat/completions", body)

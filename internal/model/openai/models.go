@@ -162,7 +162,8 @@ type counting struct{ *model }
 
 // CountTokens asks vLLM, which uses the model's own template and tokenizer.
 func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error) {
-	raw, _, _, err := m.request(ctx, &r, newNames(&r), m.c.d.at(m.id)|m.c.knows(m.id))
+	q := m.request(ctx, &r, newNames(&r), m.known())
+	raw, err := q.raw, q.err
 	if err != nil {
 		return 0, err
 	}

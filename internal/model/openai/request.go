@@ -57,9 +57,23 @@ type (
 	}
 )
 
-// request makes the body of a call. sent tells which fields could be left out if the server
-// rejects them; size is the number of bytes of text, for an estimate.
-func (m *model) request(ctx context.Context, r *seam.Request, n *names, q quirks) (raw []byte, sent quirks, size int, err error) {
+// made is the body of a call.
+type made struct {
+	raw     []byte
+	without quirks // the fields that were left out
+	sent    quirks // those that could be left out if the server rejects them
+	size    int    // bytes of text, for an estimate
+	err     error  // why there is no body
+}
+
+// request makes the body of a call, without the fields that q names.
+func (m *model) request(ctx context.Context, r *seam.Request, n *names, q quirks) made {
+	b := made{without: q}
+	b.raw, b.sent, b.size, b.err = m.encoded(ctx, r, n, q)
+	return b
+}
+
+func (m *model) encoded(ctx context.Context, r *seam.Request, n *names, q quirks) (raw []byte, sent quirks, size int, err error) {
 	d := m.c.d
 	b := body{Model: m.id, Stream: true}
 	if q&noStreamOptions == 0 {

@@ -26,9 +26,10 @@ const maxAdapts = 5
 
 // Stream makes one call. See [seam.Model].
 func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
+	n := newNames(&r)
+	first := m.request(ctx, &r, n, m.known())
 	return func(yield func(seam.ModelDelta, error) bool) {
-		n := newNames(&r)
-		resp, size, err := m.open(ctx, &r, n)
+		resp, size, err := m.open(ctx, &r, n, first)
 		if err != nil {
 			yield(seam.ModelDelta{}, err)
 			return
@@ -66,19 +67,24 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	}
 }
 
+// known is what the server is known to reject.
+func (m *model) known() quirks { return m.c.d.at(m.id) | m.c.knows(m.id) }
+
 // open sends the request, without the fields that the server is known to reject.
-func (m *model) open(ctx context.Context, r *seam.Request, n *names) (resp *http.Response, size int, err error) {
+func (m *model) open(ctx context.Context, r *seam.Request, n *names, q made) (resp *http.Response, size int, err error) {
+	most := r.MaxTokens
 	if err := m.fits(ctx, r); err != nil {
 		return nil, 0, err
 	}
-	known := m.c.d.at(m.id) | m.c.knows(m.id)
+	if r.MaxTokens != most {
+		q = m.request(ctx, r, n, q.without)
+	}
 	found := quirks(0)
 	for try := 0; ; try++ {
-		raw, sent, size, err := m.request(ctx, r, n, known)
-		if err != nil {
-			return nil, 0, err
+		if q.err != nil {
+			return nil, 0, q.err
 		}
-		resp, err := m.c.tr.Post(ctx, m.c.opt.HTTP, m.c.base+"/chat/completions", m.c.header("text/event-stream"), raw)
+		resp, err := m.c.tr.Post(ctx, m.c.opt.HTTP, m.c.base+"/chat/completions", m.c.header("text/event-stream"), q.raw)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -87,19 +93,19 @@ func (m *model) open(ctx context.Context, r *seam.Request, n *names) (resp *http
 			if found != 0 {
 				m.c.learn(m.id, found)
 			}
-			return resp, size, nil
+			return resp, q.size, nil
 		}
 		f, err := m.c.refusal(resp)
 		if ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
-		q := drop(resp.StatusCode, f, sent)
-		if q == 0 || try == maxAdapts {
+		reason := drop(resp.StatusCode, f, q.sent)
+		if reason == 0 || try == maxAdapts {
 			return nil, 0, err
 		}
 		m.c.opt.Logger.Info("a model server rejected a field; the call was repeated without it", "model", m.info.Name, "words", m.c.tr.Words(f.words))
-		found |= q
-		known |= q
+		found |= reason
+		q = m.request(ctx, r, n, q.without|reason)
 	}
 }
 

@@ -3,11 +3,13 @@ package loop
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/prompt"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -21,7 +23,9 @@ const lastWords = 5 * time.Second
 // Most of a turn's time is spent in the stream, so that stands here alone: what
 // comes before and after it needs a lot of stack.
 func (f *flight) call(ctx context.Context, s *parley.Session, a *callModel) error {
-	st, err := f.beginCall(ctx, s, a)
+	own, cancel := context.WithCancelCause(ctx) // of the stream
+	defer cancel(nil)
+	st, err := f.beginCall(own, s, a)
 	if own, ok := errors.AsType[*ownError](err); ok {
 		ag := s.Turn.Agent(a.Agent)
 		if ag == nil || !ag.IsSub() {
@@ -33,7 +37,7 @@ func (f *flight) call(ctx context.Context, s *parley.Session, a *callModel) erro
 	if st == nil {
 		return err
 	}
-	reply, serr := st.run(ctx)
+	reply, serr := st.run(own, cancel)
 	return st.end(ctx, a, reply, serr)
 }
 
@@ -64,7 +68,8 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	if t := f.state().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
 		return nil, nil
 	}
-	err = h.Emit(ctx, parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())}))
+	started := parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())})
+	say, err := askBeside(ctx, m, &req, func() error { return h.Emit(ctx, started) })
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +85,27 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 			Code: parley.CodeConflict, Message: "a message from the user came before the request left",
 		}}))
 	}
-	load(ctx, h, &req) // not before: images that a tool has just returned are there once that is committed
+	if say == nil {
+		load(ctx, h, &req)
+		say = m.Stream(ctx, req)
+	}
 	return &stream{
-		host: h, model: m, req: req, opt: f.opt, failures: failures(now.Turn, a.Agent),
+		host: h, model: m, call: req.Call, name: req.Model, say: say, opt: f.opt, failures: failures(now.Turn, a.Agent),
 		delta: parley.Delta{Session: s.ID, Turn: turn, Agent: a.Agent, Call: req.Call},
 	}, nil
+}
+
+// askBeside has a model make its request for a call while commit stores the start of the call. The request leaves when
+// what it returns is iterated over. It returns nothing if the request has files: those that a tool has just returned are
+// there once that is committed.
+func askBeside(ctx context.Context, m seam.Model, req *seam.Request, commit func() error) (say iter.Seq2[seam.ModelDelta, error], err error) {
+	if hasArtifact(req) {
+		return nil, commit()
+	}
+	wait := aside.Begin(func() { say = m.Stream(ctx, *req) })
+	err = commit()
+	wait()
+	return say, err
 }
 
 func failures(t *parley.Turn, path parley.AgentPath) int {
@@ -133,9 +154,16 @@ func hasFile(req *seam.Request) bool {
 	})
 }
 
+// hasArtifact reports whether a request holds a picture or a document, whose bytes are read when it is made.
+func hasArtifact(req *seam.Request) bool {
+	return slices.ContainsFunc(req.Messages, func(m parley.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact != "" })
+	})
+}
+
 // end journals the outcome of a call.
 func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr *parley.Error) error {
-	h, call := st.host, st.req.Call
+	h, call := st.host, st.call
 	event := func(p parley.Payload) parley.Event { return parley.NewEvent(st.delta.Turn, a.Agent, p) }
 	if reply != nil {
 		done := replied(reply, call, st.model.Info(), h.NewCall)
@@ -252,7 +280,9 @@ func asks(parts []parley.Part) bool {
 type stream struct {
 	host      seam.Host
 	model     seam.Model
-	req       seam.Request
+	call      parley.CallID
+	name      string // of the model, as it was asked for
+	say       iter.Seq2[seam.ModelDelta, error]
 	delta     parley.Delta
 	opt       Options
 	failures  int             // of the agent before this call
@@ -267,23 +297,21 @@ type stream struct {
 // must not fill the memory.
 const maxStream = 8 << 20
 
-// run returns the reply, or why there is none.
-func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// run returns the reply, or why there is none. It cancels ctx if the model says nothing for too long.
+func (st *stream) run(ctx context.Context, cancel context.CancelCauseFunc) (*seam.Reply, *parley.Error) {
 	first := st.opt.FirstToken
 	if own := st.model.Info().FirstTokenMS; own > 0 {
 		first = time.Duration(own) * time.Millisecond
 	}
 	patience := time.AfterFunc(first, func() {
-		cancel(parley.Errorf(parley.CodeUnavailable, "%s said nothing for too long", st.req.Model).
+		cancel(parley.Errorf(parley.CodeUnavailable, "%s said nothing for too long", st.name).
 			WithHint("try again, or choose another model"))
 	})
 	defer patience.Stop()
 	began, size := time.Now(), 0
 	var reply *seam.Reply
 	var failure error
-	for d, err := range st.model.Stream(ctx, st.req) {
+	for d, err := range st.say {
 		if err != nil {
 			failure = err
 			break
@@ -293,7 +321,7 @@ func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
 			st.ttft = max(time.Since(began), time.Nanosecond)
 		}
 		if size += len(d.Text) + len(d.Thinking); size > maxStream {
-			failure = parley.Errorf(parley.CodeTooLarge, "the reply of %s is longer than %d bytes", st.req.Model, maxStream)
+			failure = parley.Errorf(parley.CodeTooLarge, "the reply of %s is longer than %d bytes", st.name, maxStream)
 			break
 		}
 		st.show(parley.DeltaThinking, d.Thinking)
@@ -312,7 +340,7 @@ func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
 		failure = cause
 	}
 	if failure == nil {
-		failure = parley.Errorf(parley.CodeUnavailable, "the stream of %s ended in the middle of a reply", st.req.Model).
+		failure = parley.Errorf(parley.CodeUnavailable, "the stream of %s ended in the middle of a reply", st.name).
 			WithHint("try again")
 	}
 	return nil, asError(failure)

@@ -185,8 +185,10 @@ func (r *Runtime) condense(ctx context.Context, h seam.Host, s *parley.Session, 
 	); err != nil {
 		return err
 	}
-	st := stream{host: quiet{h}, model: m, req: req, delta: parley.Delta{Call: req.Call}, opt: r.opt}
-	reply, serr := st.run(ctx)
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	st := stream{host: quiet{h}, model: m, call: req.Call, name: req.Model, say: m.Stream(own, req), delta: parley.Delta{Call: req.Call}, opt: r.opt}
+	reply, serr := st.run(own, cancel)
 	if reply == nil {
 		lost := parley.ModelFailed{Call: req.Call, Retry: true, Usage: reserved, Error: parley.Info(serr)}
 		lost.Usage.Estimated = true

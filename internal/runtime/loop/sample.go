@@ -17,14 +17,16 @@ const maxSamples = 4
 // sample makes a model call for a server, in a call of a tool. It draws on the budgets of the
 // turn, but is no step of it. It is not repeated when it fails: the server may ask again.
 func (f *flight) sample(ctx context.Context, c parley.ToolCall, q parley.Sampling) (parley.Sampled, error) {
-	st, reserved, err := f.beginSample(ctx, c, q)
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	st, reserved, err := f.beginSample(own, c, q)
 	if err != nil {
 		return parley.Sampled{}, err
 	}
-	reply, serr := st.run(ctx)
+	reply, serr := st.run(own, cancel)
 	event := func(p parley.Payload) parley.Event { return parley.NewEvent(st.delta.Turn, st.delta.Agent, p) }
 	if reply == nil {
-		lost := parley.ModelFailed{Call: st.req.Call, Usage: reserved, Error: parley.Info(serr)}
+		lost := parley.ModelFailed{Call: st.call, Usage: reserved, Error: parley.Info(serr)}
 		lost.Usage.Estimated = true
 		if ctx.Err() != nil {
 			lost.Error = cutOff(ctx)
@@ -36,7 +38,7 @@ func (f *flight) sample(ctx context.Context, c parley.ToolCall, q parley.Samplin
 		}
 		return parley.Sampled{}, serr
 	}
-	done := replied(reply, st.req.Call, st.model.Info(), f.host.NewCall)
+	done := replied(reply, st.call, st.model.Info(), f.host.NewCall)
 	done.TTFTMS, done.TookMS = st.ttft.Milliseconds(), st.took.Milliseconds()
 	done.State, done.Citations = nil, nil
 	done.Parts = slices.DeleteFunc(done.Parts, func(p parley.Part) bool { // it was given no tools; what it asks for is not done
@@ -115,7 +117,7 @@ func (f *flight) beginSample(ctx context.Context, c parley.ToolCall, q parley.Sa
 		return nil, none, err
 	}
 	return &stream{
-		host: quiet{h}, model: m, req: req, opt: f.opt, delta: parley.Delta{Session: s.ID, Turn: t.ID, Agent: path, Call: req.Call},
+		host: quiet{h}, model: m, call: req.Call, name: name, say: m.Stream(ctx, req), opt: f.opt, delta: parley.Delta{Session: s.ID, Turn: t.ID, Agent: path, Call: req.Call},
 	}, reserved, nil
 }
 
