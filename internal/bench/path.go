@@ -161,7 +161,7 @@ const (
 var stepNames = [steps]string{
 	request: "request read", inHandler: "head parsed, and a goroutine that serves it", inRuntime: "body read, checks, the turn staged, its goroutine",
 	inEmit: "prompt built and its digest made", inAppend: "events encoded, redacted and folded", appended: "made durable by the store",
-	emitted: "published, and the runtime woken", inModel: "state looked at again", inClient: "the provider's request encoded",
+	emitted: "published, and the runtime woken", inModel: "the model asked", inClient: "the HTTP request made",
 	atProvider: "on its way to the provider", firstSent: "the provider", firstRead: "on its way back, and its head parsed", firstTold: "decoded",
 	published: "redacted and given to the followers", written: "the follower woken, encoded, and handed to the system",
 }
@@ -281,9 +281,10 @@ type marked struct {
 }
 
 func (m marked) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
-	m.t.mark(inModel)
+	made := m.Model.Stream(ctx, r)
 	return func(yield func(seam.ModelDelta, error) bool) {
-		for d, err := range m.Model.Stream(ctx, r) {
+		m.t.mark(inModel)
+		for d, err := range made {
 			if d.Text != "" {
 				m.t.mark(firstTold)
 			}

@@ -74,6 +74,13 @@ func (h *host) State() parley.Session {
 	return s.view.Clone()
 }
 
+func (h *host) Seq() int64 {
+	s := h.s
+	s.lock <- struct{}{}
+	defer s.unlock()
+	return s.view.Seq
+}
+
 func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 	events, err := h.allowed(events)
 	if err != nil {

@@ -57,6 +57,8 @@ var ErrParked = errors.New("parked until a human answers")
 type Host interface {
 	// State is the fold including staged events. It is the caller's own copy.
 	State() parley.Session
+	// Seq is the number of the last event in State. A runtime whose copy has the same one need not make another.
+	Seq() int64
 	// App is the resolved app that the turn began with.
 	App() *parley.App
 	Turn() parley.TurnID

@@ -17,6 +17,7 @@ import (
 type idleHost struct{ seam.Host }
 
 func (idleHost) State() parley.Session     { return parley.Session{} }
+func (idleHost) Seq() int64                { return 0 }
 func (idleHost) Commands() <-chan struct{} { return nil }
 
 // stdin takes the lines for a CLI.

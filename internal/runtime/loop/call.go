@@ -65,8 +65,10 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if t := f.state().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
-		return nil, nil
+	if h.Seq() != s.Seq { // other agents may have reserved something
+		if t := f.state().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
+			return nil, nil
+		}
 	}
 	started := parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())})
 	say, err := askBeside(ctx, m, &req, func() error { return h.Emit(ctx, started) })
@@ -76,21 +78,23 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	// A message from the user that was appended before model.started counts as
 	// shown to the model from then on. If this request lacks one, it must not
 	// leave.
-	now := f.state()
-	if now.Turn == nil {
-		return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
-	}
-	if ag := now.Turn.Agent(a.Agent); ag != nil && heard(ag) != a.Heard {
-		return nil, h.Stage(parley.NewEvent(turn, a.Agent, parley.ModelFailed{Call: req.Call, Retry: true, Error: parley.ErrorInfo{
-			Code: parley.CodeConflict, Message: "a message from the user came before the request left",
-		}}))
+	now := s.Turn
+	if h.Seq() != s.Seq+1 { // more than the start has come
+		if now = f.state().Turn; now == nil {
+			return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
+		}
+		if ag := now.Agent(a.Agent); ag != nil && heard(ag) != a.Heard {
+			return nil, h.Stage(parley.NewEvent(turn, a.Agent, parley.ModelFailed{Call: req.Call, Retry: true, Error: parley.ErrorInfo{
+				Code: parley.CodeConflict, Message: "a message from the user came before the request left",
+			}}))
+		}
 	}
 	if say == nil {
 		load(ctx, h, &req)
 		say = m.Stream(ctx, req)
 	}
 	return &stream{
-		host: h, model: m, call: req.Call, name: req.Model, say: say, opt: f.opt, failures: failures(now.Turn, a.Agent),
+		host: h, model: m, call: req.Call, name: req.Model, say: say, opt: f.opt, failures: failures(now, a.Agent),
 		delta: parley.Delta{Session: s.ID, Turn: turn, Agent: a.Agent, Call: req.Call},
 	}, nil
 }

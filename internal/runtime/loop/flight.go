@@ -105,7 +105,7 @@ func (f *flight) state() *parley.Session {
 // not take it; then the same is done again, and whatever has to be committed first says
 // what is wrong.
 func (f *flight) moved(s *parley.Session, from int64) error {
-	if f.host.State().Seq != from {
+	if f.host.Seq() != from {
 		f.still = 0
 		return nil
 	}
