@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -330,6 +331,9 @@ func (st *stream) run(ctx context.Context, cancel context.CancelCauseFunc) (*sea
 		}
 		st.show(parley.DeltaThinking, d.Thinking)
 		st.show(parley.DeltaText, d.Text)
+		if st.fragments == 1 {
+			runtime.Gosched() // whoever waits for the first word gets it before the next ones are read
+		}
 		if d.Reply != nil {
 			reply = d.Reply
 			break

@@ -151,12 +151,12 @@ func (w *writer) run() {
 			continue
 		}
 		for {
-			// Callers answered with the last group may be about to write again and can
-			// share this sync. If nothing else runs, this does not wait.
-			runtime.Gosched()
 			group, last := w.take()
 			if len(group) > 0 {
 				w.commit(group)
+				// Callers that were answered may be about to write again and can share
+				// the next sync. If nothing else runs, this does not wait.
+				runtime.Gosched()
 			}
 			if last {
 				return
