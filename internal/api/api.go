@@ -239,7 +239,9 @@ func Open() []string { return []string{"/healthz", "/readyz", "/openapi.json", "
 // routes lets huma fill the mux.
 type routes struct{ s *Server }
 
+// Every operation runs aside: its connection may have a stream next, with the stack that was needed before.
 func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	h = r.s.aside(h)
 	switch pattern {
 	case http.MethodGet + " " + eventsPath:
 		h = r.s.streamOr(h, "")
@@ -251,8 +253,6 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h, "socket")
 	case http.MethodGet + " " + streamPath:
 		h = r.s.manyOr(h)
-	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
-		h = r.s.streamAfter(h)
 	case http.MethodPut + " " + filePath, http.MethodPost + " " + attachPath:
 		h = r.s.writing(h)
 	case http.MethodPost + " " + importPath:

@@ -161,8 +161,8 @@ func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	}
 }
 
-// streamAfter serves the stream that next left for it. next runs aside: see streamOr.
-func (s *Server) streamAfter(next http.HandlerFunc) http.HandlerFunc {
+// aside runs next aside, and then serves the stream that next left for it, if it did: see streamOr.
+func (s *Server) aside(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var st *stream
 		aside.Do(func() { st = leftBy(next, w, r) })
@@ -396,14 +396,14 @@ func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*
 // any other.
 func (s *Server) streamed(done func(), serve func(w http.ResponseWriter, r *http.Request) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		defer done()
 		r, w := humago.Unwrap(hc)
 		if r.Method == http.MethodHead { // HEAD would wait for a body that it never gets
+			defer done()
 			w.WriteHeader(http.StatusOK)
 			return
 		}
-		if err := serve(w, r); err != nil {
-			WriteError(w, err)
+		hc.Context().Value(leftKey{}).(*left).st = &stream{
+			serve: func(w http.ResponseWriter, r *http.Request, _ *stream) error { return serve(w, r) }, done: done,
 		}
 	}}
 }
