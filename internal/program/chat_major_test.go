@@ -27,7 +27,7 @@ func TestChat_major(t *testing.T) {
 		}
 		shell = "cli" // without the fence, within which there is no test binary
 	}
-	p := newPlace(t, "PARLEY_ENABLED=major", "PARLEY_CLAUDE_PATH="+cli, "PARLEY_CLAUDE_SHELL="+shell, "PARLEY_SCRIPTED_PACE=5ms", "LANG=C.UTF-8")
+	p := newPlace(t, "PARLEY_ENABLED=major", "PARLEY_CLAUDE_PATH="+cli, "PARLEY_CLAUDE_SHELL="+shell, "PARLEY_SCRIPTED_PACE=20ms", "LANG=C.UTF-8")
 	demo := func() *process {
 		t.Helper()
 		return p.start(p.command("demo", "--addr", "127.0.0.1:0", "--crm-addr", "127.0.0.1:0"))

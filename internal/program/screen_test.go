@@ -235,10 +235,12 @@ func (d *drawn) until(what string, is func(screen string) bool) {
 	}
 }
 
-// shows waits until all texts are on the screen.
+// shows waits until all texts are on the screen. A text may go on in the next line.
 func (d *drawn) shows(texts ...string) {
 	d.t.Helper()
 	for _, text := range texts {
-		d.until(text, func(screen string) bool { return strings.Contains(screen, text) })
+		d.until(text, func(screen string) bool {
+			return strings.Contains(screen, text) || strings.Contains(strings.Join(strings.Fields(screen), " "), text)
+		})
 	}
 }
