@@ -46,6 +46,17 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 	if err != nil || len(st.events) == 0 {
 		return 0, false, err
 	}
+	for _, rt := range s.e.o.Runtimes { // what they have is a cache, so it goes first
+		if rt, ok := rt.(seam.Forgetter); ok {
+			err := rt.Forget(ctx, s.id)
+			if isCode(err, parley.CodeBusy) {
+				return 0, false, nil // left to the next sweep
+			}
+			if err != nil {
+				return 0, false, err
+			}
+		}
+	}
 	c := parley.HistoryCondensed{From: st.events[0].Seq, To: st.events[len(st.events)-1].Seq, Turns: st.turns, Next: st.next}
 	keep = keep && s.e.o.Archive != nil
 	s.index.Release, s.index.DropArtifacts, err = s.condenseArtifacts(ctx, st.events, keep)
@@ -57,11 +68,6 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 		if c.Archive, err = s.e.o.Archive.Keep(ctx, s.id, st.events); err != nil {
 			s.discard()
 			return 0, false, err
-		}
-	}
-	for _, rt := range s.e.o.Runtimes { // what they have is a cache, so it goes first
-		if rt, ok := rt.(seam.Forgetter); ok {
-			rt.Forget(s.id)
 		}
 	}
 	s.condense = c.To

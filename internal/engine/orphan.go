@@ -5,18 +5,20 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/parley-server/parley"
 )
 
 // orphans are deleted sessions that may still have archived data. The archive itself
-// remembers them: the first sweep of a process asks it for all its sessions, and so does
+// remembers them: a process asks it for all its sessions when it starts, and so does
 // the sweep after a fork or deletion whose outcome is in doubt. Sessions whose removal
 // failed since then are remembered in memory.
 type orphans struct {
-	listed bool
-	left   map[parley.SessionID]bool
-	making map[parley.SessionID]bool // forks on their way into the store
+	sweeping sync.Mutex // held while they are removed, so that a sweep misses nothing that another has just found
+	listed   bool
+	left     map[parley.SessionID]bool
+	making   map[parley.SessionID]bool // forks on their way into the store
 }
 
 // dropArchive removes the archived data of a deleted session, now or with one of the next
@@ -42,6 +44,8 @@ func (e *Engine) dropArchives(ctx context.Context) (failed error) {
 	if e.o.Archive == nil {
 		return nil
 	}
+	e.orphans.sweeping.Lock()
+	defer e.orphans.sweeping.Unlock()
 	e.mu.Lock()
 	listed, left := e.orphans.listed, slices.Sorted(maps.Keys(e.orphans.left))
 	e.orphans.listed = true // doubts that arise from now on are for the next sweep

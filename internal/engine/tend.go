@@ -28,6 +28,10 @@ const (
 // wait for each other.
 func (e *Engine) tend() {
 	e.tasks.Go(func() {
+		// A session may have been deleted just before the last process was killed.
+		if err := e.dropArchives(e.boot); err != nil && e.boot.Err() == nil {
+			e.o.Logger.Warn("what deleted sessions have left could not be removed; the next sweep tries again", "err", err)
+		}
 		e.every(e.o.SweepEvery, func() {
 			if done, err := e.Sweep(e.boot, parley.System()); err != nil && e.boot.Err() == nil {
 				e.o.Logger.Warn("a sweep left something undone", "done", done, "err", err)

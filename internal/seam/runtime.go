@@ -142,9 +142,10 @@ type Host interface {
 
 // Forgetter is a Runtime that keeps files of a session's conversation beside the log.
 type Forgetter interface {
-	// Forget removes them, before retention removes steps of the session from the log. No turn of the
-	// session runs. It does not wait.
-	Forget(id parley.SessionID)
+	// Forget removes them, before retention removes steps of the session from the log, and returns when
+	// they are gone. No turn of the session runs. CodeBusy: they are still needed, for example for work in the
+	// background, and retention has to wait. The session is locked.
+	Forget(ctx context.Context, id parley.SessionID) error
 }
 
 // Sampler makes a model call for a server, in a call of a tool. It journals the model call and

@@ -174,21 +174,37 @@ func wipe(home string) error {
 }
 
 // Forget implements [seam.Forgetter].
-func (rt *Runtime) Forget(id parley.SessionID) {
+func (rt *Runtime) Forget(ctx context.Context, id parley.SessionID) error {
 	home, ok := rt.home(id)
 	if !ok {
-		return
+		return nil
 	}
-	p := rt.pool.has(id)
-	if p != nil && p.forget() {
-		if p.retire(0) {
-			rt.work.Go(p.end)
-		} // else its background work ends first
-		return
+	if p := rt.pool.has(id); p != nil {
+		p.forget()
+		switch {
+		case p.retire(0):
+			p.end()
+		case p.ends():
+			select {
+			case <-p.gone:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		default:
+			return parley.Errorf(parley.CodeBusy, "the Claude CLI works in the background of the session")
+		}
 	}
 	if err := wipe(home); err != nil {
-		rt.opt.Logger.Warn("files of the Claude CLI could not be removed", "session", id, "err", err)
+		return parley.Errorf(parley.CodeUnavailable, "files of the Claude CLI could not be removed: %w", err)
 	}
+	return nil
+}
+
+// ends reports whether the process is ending.
+func (p *process) ends() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ending
 }
 
 // home is the folder with the files of a session.

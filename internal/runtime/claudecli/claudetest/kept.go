@@ -2,6 +2,8 @@ package claudetest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/runtime/claudecli"
@@ -49,12 +52,93 @@ func condensed(t *testing.T, c CLI) {
 		t.Error("the transcript does not have what it should lose")
 	}
 	now.Store(int64(2 * time.Hour))
+	if c.Real { // the stand-in does nothing in the background
+		command := Use{"Bash", map[string]any{"command": "while [ ! -e go ]; do sleep 0.05; done", "description": "waits", "run_in_background": true}}
+		r.say(t, s, Step{Use: []Use{command}}, Step{Text: "It runs."}, Step{Text: "It has ended."})
+		if done, err := r.Engine.Sweep(ctx, parley.System()); err != nil || done.Condensed != 0 || !r.holds(t, "A DETAIL") {
+			t.Fatalf("while the CLI works: %+v %v, %v", done, err, r.holds(t, "A DETAIL"))
+		}
+		r.put(t, "go")
+		within(t, "a turn of the runtime", func() bool { return Count(r.Log(s.ID), "turn.completed") == 3 })
+		now.Store(int64(4 * time.Hour))
+	}
 	if done, err := r.Engine.Sweep(ctx, parley.System()); err != nil || done.Condensed == 0 {
 		t.Fatalf("%+v %v", done, err)
 	}
-	within(t, "the files go", func() bool { return !r.holds(t, "A DETAIL") && !r.holds(t, "swordfish") })
+	if r.holds(t, "A DETAIL") || r.holds(t, "swordfish") {
+		t.Error("the log has been condensed, and the files are still there")
+	}
 	if got := r.say(t, s, Step{Text: sees}); !strings.Contains(got, "swordfish") || !strings.Contains(got, "restored-history") {
 		t.Errorf("%q", got)
+	}
+}
+
+// shelf is an archive, with which the files of the CLI go.
+type shelf struct {
+	*archive.Folder
+	rt *claudecli.Runtime
+}
+
+func (s shelf) Sessions(context.Context) ([]parley.SessionID, error) { return s.rt.Sessions() }
+
+func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
+	return errors.Join(s.rt.Drop(id), s.Folder.Drop(ctx, id))
+}
+
+// cutShort is a store that the process does not outlive for long once a session is deleted.
+type cutShort struct {
+	*enginetest.Cut
+	dead chan struct{}
+}
+
+// Delete implements seam.Store.
+func (c *cutShort) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
+	if err := c.Cut.Delete(ctx, p, id); err != nil {
+		return err
+	}
+	c.Off()
+	close(c.dead)
+	<-ctx.Done() // what would follow does not happen any more
+	return context.Cause(ctx)
+}
+
+// deleted: when a session is deleted, nothing of it is in files of the CLI's any more, whose process may wait for the
+// next turn. If the server is killed in between, the next one removes them when it starts.
+func deleted(t *testing.T, c CLI) {
+	dir, store, path := t.TempDir(), mem.New(), c.Path(t)
+	r := New(t, path, dir, store)
+	s, other := r.Session(), r.Session()
+	r.say(t, s, Step{Text: "The password is swordfish."})
+	r.say(t, other, Step{Text: "The user name is trout."})
+	if err := r.Engine.Delete(ctx, enginetest.User, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(r.Data, string(s.ID))); !os.IsNotExist(err) || r.holds(t, "swordfish") || !r.holds(t, "trout") || r.Runtime.Processes() != 1 {
+		t.Errorf("%v, %v, %v, %d processes", err, r.holds(t, "swordfish"), r.holds(t, "trout"), r.Runtime.Processes())
+	}
+	r.Stop()
+	short := &cutShort{&enginetest.Cut{Store: store}, make(chan struct{})}
+	r = New(t, path, dir, short)
+	dying, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- r.Engine.Delete(dying, enginetest.User, other.ID) }()
+	<-short.dead
+	if !r.holds(t, "trout") {
+		t.Error("the files went too early: the server was not killed in between")
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("it is said to be deleted")
+	}
+	r.Stop()
+	r = New(t, path, dir, store)
+	defer r.Stop()
+	within(t, "the files go", func() bool {
+		_, err := os.Stat(filepath.Join(r.Data, string(other.ID)))
+		return os.IsNotExist(err)
+	})
+	if _, err := r.Engine.State(ctx, enginetest.User, other.ID); parley.CodeOf(err) != parley.CodeNotFound {
+		t.Error(err)
 	}
 }
 

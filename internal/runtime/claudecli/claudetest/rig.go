@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/checkpoint"
 	"github.com/parley-server/parley/internal/confine"
 	"github.com/parley-server/parley/internal/datafolder"
@@ -190,7 +191,8 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks := checkpoint.New(checkpoint.Options{Data: datafolder.New(dir, func() error { return nil })})
+	data := datafolder.New(dir, func() error { return nil })
+	checks := checkpoint.New(checkpoint.Options{Data: data})
 	t.Cleanup(func() { _ = checks.Close() })
 	o.Witness = tools.NewWitness(func() *checkpoint.Store { return checks })
 	m := &model{failed: map[string]bool{}}
@@ -220,6 +222,7 @@ func New(t testing.TB, path, dir string, store seam.Store, change ...Change) *Ri
 		e.Files = tools.NewRestorer(checks, nil)
 		r.Runtime = claudecli.New(enginetest.Models{F: m.next}, o)
 		e.Runtimes["claude"] = r.Runtime
+		e.Archive = shelf{archive.NewFolder(data), r.Runtime}
 		e.Apps, e.Tools = nil, nil
 		if e.Scopes, err = scope.New(scope.Options{Apps: []scope.App{{App: app, Tools: box, Folders: folders}}}); err != nil {
 			t.Fatal(err)
