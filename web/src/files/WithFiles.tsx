@@ -1,4 +1,4 @@
-import { Suspense, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { Suspense, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 import { OpenFileContext } from "../chat/changes/open-file.ts";
 import { ReadFileContext, type ReadFile } from "../chat/changes/read-file.ts";
@@ -48,12 +48,15 @@ export function WithFiles({ chat }: { chat: Listed }) {
   }, [chat, space]);
   const any = space !== undefined;
   const opens = useMemo(() => (any ? (path: string) => void files.show(path) : undefined), [any, files]);
-  const reads = useMemo(() => (any ? readFor(chat, files) : undefined), [any, chat, files]);
+  const [news, setNews] = useState(0);
+  const heard = useCallback(() => setNews((n) => n + 1), []);
+  // Another function after each change: what was read before may be old.
+  const reads = useMemo(() => (any ? readFor(chat, files) : undefined), [any, chat, files, news]);
   const links = useMemo(() => (any ? linksOf("") : undefined), [any]);
   const [tab, setTab] = useState<Tab>("chats");
   const [wanted, setWanted] = useState(0);
   const lake = useMemo(() => (space?.lake ? new Lake(chat.client, { app: chat.app, name: space.name }) : undefined), [chat, space]);
-  useFollowed(chat, files, lake);
+  useFollowed(chat, files, lake, heard);
   const shown = useMemo(
     () =>
       lake && {
@@ -101,9 +104,13 @@ export function WithFiles({ chat }: { chat: Listed }) {
 }
 
 /** Files that are changed are read again, and nothing that was typed goes with the page. */
-function useFollowed(chat: Listed, files: Files, lake: Lake | undefined): void {
+function useFollowed(chat: Listed, files: Files, lake: Lake | undefined, heard: () => void): void {
   useEffect(() => {
-    const feed = lake?.follow((paths) => files.touched(paths));
+    const touched = (paths: readonly string[]) => {
+      files.touched(paths);
+      heard();
+    };
+    const feed = lake?.follow(touched);
     let [id, seq, live] = ["", 0, false];
     const stop = chat.store.subscribe(({ opened }) => {
       const { records } = opened;
@@ -122,7 +129,7 @@ function useFollowed(chat: Listed, files: Files, lake: Lake | undefined): void {
       }
       if (ended) feed?.look(); // a call may have changed the lake
       if (paths.size === 0) return;
-      files.touched([...paths]);
+      touched([...paths]);
       void lake?.reread(); // not every change of a file is committed
     });
     const unseen = onVisibility(
@@ -143,7 +150,7 @@ function useFollowed(chat: Listed, files: Files, lake: Lake | undefined): void {
       unseen();
       removeEventListener("beforeunload", leaving);
     };
-  }, [chat, files, lake]);
+  }, [chat, files, lake, heard]);
 }
 
 /** Reads files for the cards of the open session. The workspaces of others are not known here. */

@@ -48,7 +48,8 @@ export function readNote(text: string): Note {
   }
 }
 
-function propertyOf(name: string, value: unknown): Property {
+/** A value as it is shown. */
+export function propertyOf(name: string, value: unknown): Property {
   if (Array.isArray(value)) return { name, list: true, values: value.slice(0, mostValues).map(said) };
   return { name, list: false, values: value === null || value === "" ? [] : [said(value)] };
 }

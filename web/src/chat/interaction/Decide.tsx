@@ -29,7 +29,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
   const choices = choicesOf(i);
   const foreseen = useMemo(() => foreseenIn(i), [i]);
   const [text, setText] = useState(() => JSON.stringify(i.input ?? {}, null, 2));
-  const [main, setMain] = useState(foreseen?.main.text ?? "");
+  const [main, setMain] = useState(foreseen?.main?.text ?? "");
   const [broken, setBroken] = useState("");
   const back = useRef<HTMLDivElement>(null);
   const opened = useRef(false);
@@ -54,7 +54,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
   };
   const problemAt = atInput ? `${sentence(atInput.message)} ${sentence(atInput.hint)}`.trim() : "";
 
-  if (way === "main" && foreseen) {
+  if (way === "main" && foreseen?.main) {
     const { field } = foreseen.main;
     const input = { ...(i.input as object), [field]: main };
     return (
@@ -135,8 +135,8 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
             </Button>
           ))}
           {editable && (
-            <Button kind="quiet" busy={busy} onClick={() => setWay(foreseen ? "main" : "edit")}>
-              {foreseen ? "Edit text…" : "Edit input…"}
+            <Button kind="quiet" busy={busy} onClick={() => setWay(foreseen?.main ? "main" : "edit")}>
+              {foreseen?.main ? "Edit text…" : "Edit input…"}
             </Button>
           )}
         </div>

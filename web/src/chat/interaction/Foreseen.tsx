@@ -7,10 +7,14 @@ import DiffView from "../../ui/diff/DiffView.tsx";
 import { LongText } from "../../ui/long-text.tsx";
 import { oneLine, tame } from "../../ui/tame.ts";
 import { count } from "../../ui/text.ts";
+import { lazily } from "../../ui/lazily.ts";
 import { ChangeBox, Counts } from "../changes/Changed.tsx";
 import { useReadFile } from "../changes/read-file.ts";
 import type { Planned } from "../turn/tools.ts";
 import { comparisonOf, partsOfPost, type Current, type Foreseen as What, type Post } from "./foresee.ts";
+
+// Loaded late: reading front matter takes a parser.
+const FrontChange = lazily(() => import("./FrontChange.tsx"));
 
 /** What a call would do, as it will look. */
 export default function Foreseen({ what, interaction: i }: { what: What; interaction: Interaction }) {
@@ -55,7 +59,7 @@ function AsPost({ post: p }: { post: Post }) {
   );
 }
 
-/** The file as it is now, read once when the card is shown. */
+/** The file as it is now, read when the card is shown and whenever it may have changed. */
 function useCurrent(session: string, path: string): Current {
   const read = useReadFile();
   const [now, setNow] = useState<Current>(read ? { state: "reading" } : { state: "unknown" });
@@ -75,22 +79,31 @@ function Change({ change: c, session }: { change: Planned; session: string }) {
   const now = useCurrent(session, c.path);
   const shown = useMemo(() => {
     const { before, after, whole, note } = comparisonOf(c, now);
-    return { diff: (whole ? compare : compareParts)(before, after), note };
+    // Lines before it may come and go in the front matter, so the lines of the text have no numbers then.
+    return { diff: (whole && !c.front ? compare : compareParts)(before, after), note };
   }, [c, now]);
   const path = oneLine(c.path, 300);
+  const reading = now.state === "reading";
   return (
     <ChangeBox>
       <div className="flex min-h-9 flex-wrap items-center gap-x-2 border-b border-border bg-surface px-3.5 py-1.5">
         <bdi className="min-w-0 font-medium wrap-anywhere">{path}</bdi>
-        {now.state !== "reading" && <Counts added={shown.diff.added} removed={shown.diff.removed} />}
+        {!reading && <Counts added={shown.diff.added} removed={shown.diff.removed} />}
       </div>
       {shown.note !== "" && <p className="border-b border-border px-3.5 py-1.5 text-text-muted">{shown.note}</p>}
-      {now.state === "reading" ? (
+      {c.front && !reading && now.state !== "none" && (
+        <Suspense fallback={<div className="h-12" />}>
+          <FrontChange front={c.front} now={now} path={path} />
+        </Suspense>
+      )}
+      {reading ? (
         <div className="h-24" />
       ) : (
-        <div className="max-h-[28rem] overflow-y-auto" tabIndex={0} role="region" aria-label={`What changes in ${path}`}>
-          <DiffView diff={shown.diff} name={path} />
-        </div>
+        c.after !== undefined && (
+          <div className={`max-h-[28rem] overflow-y-auto ${c.front ? "border-t border-border" : ""}`} tabIndex={0} role="region" aria-label={`What changes in ${path}`}>
+            <DiffView diff={shown.diff} name={path} />
+          </div>
+        )
       )}
     </ChangeBox>
   );

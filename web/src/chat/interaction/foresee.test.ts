@@ -41,7 +41,14 @@ describe("a change of an entity", () => {
     const input = { path: "a.md", old_string: "x", new_string: "y\n\nz", reason: "So it is" };
     expect(foreseenIn(ask({ tool: "lake_update", input, text: "The plan asks.\n\nSo it is\n\n-x\n+y\n+\n+z" }))).toMatchObject({ kind: "change", reason: "The plan asks.\n\nSo it is" });
   });
-  test("whose front matter changes is said in words", () => expect(foreseenIn(ask({ tool: "lake_update", input: { path: "a.md", front: { status: "x" } }, text: "So\n\n+status: x" }))).toBeUndefined());
+  test("of front matter has no text to edit, and one with both has no lines in its reason", () => {
+    const front = { status: "x", owner: null };
+    expect(foreseenIn(ask({ tool: "lake_update", input: { path: "a.md", front, reason: "So" }, text: "So\n\n-owner\n+status: x" }))).toEqual({ kind: "change", change: { path: "a.md", everywhere: false, front }, reason: "So" });
+    const both = { path: "a.md", front, old_string: "x", new_string: "y", reason: "So" };
+    expect(foreseenIn(ask({ tool: "lake_update", input: both, text: "So\n\n-x\n+y\n\n-owner\n+status: x" }))).toMatchObject({ reason: "So", main: { field: "new_string" } });
+  });
+  test("keeps a reason that looks like lines", () =>
+    expect(foreseenIn(ask({ tool: "lake_update", input: { path: "a.md", front: { a: 1 }, reason: "Two:\n\n- a" }, text: "Two:\n\n- a\n\n+a: 1" }))).toMatchObject({ reason: "Two:\n\n- a" }));
 });
 
 describe("a change of a file", () => {
@@ -63,6 +70,8 @@ describe("a change of a file", () => {
     ["a file that is gone", edit("x", "y"), { state: "none" } as const, { before: "x", after: "y", whole: false, note: "There is no such file, so the call will fail." }],
     ["an empty file", edit("", "y"), has(""), { before: "", after: "y", whole: true, note: "" }],
     ["a file that is not known", edit("x", "y", true), { state: "unknown" } as const, { before: "x", after: "y", whole: false, note: "This is replaced everywhere in the file." }],
+    ["only values", { path: "a.md", everywhere: false, front: { a: 1 } }, has("abc"), { before: "", after: "", whole: true, note: "" }],
+    ["only values of a page that is gone", { path: "a.md", everywhere: false, front: { a: 1 } }, { state: "none" } as const, { before: "", after: "", whole: true, note: "There is no such page, so the call will fail." }],
   ])("%s", (_what, planned, now, want) => expect(comparisonOf(planned, now)).toEqual(want));
 
   test("is in the card, with its text to edit", () => {

@@ -17,8 +17,8 @@ export interface Post {
   most: number;
 }
 
-/** reason is the text without what the diff shows better. */
-export type Foreseen = { kind: "change"; change: Planned; reason?: string; main: Main } | { kind: "post"; post: Post; main: Main };
+/** reason is the text without what the diff shows better. No main: the change has no text of its own. */
+export type Foreseen = { kind: "change"; change: Planned; reason?: string; main?: Main } | { kind: "post"; post: Post; main: Main };
 
 /** The part of the input that is a text for people. */
 export interface Main {
@@ -34,15 +34,22 @@ const whats: Readonly<Record<string, Post["what"]>> = { linkedin_post: "post", l
 const preview = /(?:^|\n\n)A public (?:post|comment|reply) on LinkedIn in the name of ([^\n]{1,200}?)(?:, (?:on|to) urn:[^\n]*)?:\n\n/;
 
 /** What the tools for a lake say of a change to those who see no diff: its lines, at the end. */
-const lines = /(?:^|\n\n)(?:[-+][^\n]*(?:\n|$))+$/;
+const lines = /(?:^|\n)(?:\n[-+][^\n]*)+$/;
+
+/** Why a lake is changed, and why the server asks, without the lines of the change below it. */
+function reasonOf(text: string, input: unknown): string {
+  const { reason } = input as { reason?: unknown };
+  const at = typeof reason === "string" && reason.trim() !== "" ? text.lastIndexOf(`${reason.trim()}\n`) : -1;
+  return at < 0 ? text.replace(lines, "") : text.slice(0, at + (reason as string).trim().length);
+}
 
 export function foreseenIn(i: Interaction): Foreseen | undefined {
   if (i.kind !== "permission" && i.kind !== "confirmation") return undefined;
   const change = plannedIn(i.tool, i.input);
   if (change) {
     const main = change.before === undefined ? { field: "content", label: "What the file is to have" } : { field: "new_string", label: "The new text" };
-    const reason = i.tool?.startsWith("lake_") ? { reason: (i.text ?? "").replace(lines, "") } : {};
-    return { kind: "change", change, ...reason, main: { ...main, text: change.after } };
+    const reason = i.tool?.startsWith("lake_") ? { reason: reasonOf(i.text ?? "", i.input) } : {};
+    return { kind: "change", change, ...reason, ...(change.after !== undefined && { main: { ...main, text: change.after } }) };
   }
   const post = postIn(i);
   return post && { kind: "post", post, main: { field: "text", label: `Text of the ${post.what}`, text: post.text, most: post.most } };
@@ -84,18 +91,22 @@ export function partsOfPost({ what, text }: Pick<Post, "what" | "text">): PostPa
 export type Current = { state: "reading" } | { state: "unknown" } | { state: "none" } | { state: "read"; text: string };
 
 /** The texts to compare, and what to say besides. */
-export function comparisonOf(p: Planned, now: Current): { before: string; after: string; whole: boolean; note: string } {
-  if (p.before === undefined) {
-    if (now.state === "read") return { before: now.text, after: p.after, whole: true, note: now.text === p.after ? "The file already has exactly this." : "" };
-    return { before: "", after: p.after, whole: now.state === "none", note: now.state === "none" ? "A new file." : now.state === "unknown" ? "What the file has now cannot be read here; all of it is replaced by this." : "" };
+export function comparisonOf({ after, ...p }: Planned, now: Current): { before: string; after: string; whole: boolean; note: string } {
+  if (after === undefined) {
+    const note = now.state === "none" ? "There is no such page, so the call will fail." : now.state === "unknown" ? "What the page has now cannot be read here." : "";
+    return { before: "", after: "", whole: true, note };
   }
-  const part = { before: p.before, after: p.after, whole: false };
-  if (now.state === "none") return p.before === "" ? { before: "", after: p.after, whole: true, note: "A new file." } : { ...part, note: "There is no such file, so the call will fail." };
+  if (p.before === undefined) {
+    if (now.state === "read") return { before: now.text, after, whole: true, note: now.text === after ? "The file already has exactly this." : "" };
+    return { before: "", after, whole: now.state === "none", note: now.state === "none" ? "A new file." : now.state === "unknown" ? "What the file has now cannot be read here; all of it is replaced by this." : "" };
+  }
+  const part = { before: p.before, after, whole: false };
+  if (now.state === "none") return p.before === "" ? { before: "", after, whole: true, note: "A new file." } : { ...part, note: "There is no such file, so the call will fail." };
   if (now.state !== "read") return { ...part, note: now.state === "unknown" && p.everywhere ? "This is replaced everywhere in the file." : "" };
   // A file that has only CRLF keeps it, whatever the call says.
   const crlf = /\r\n/.test(now.text) && !/[^\r]\n/.test(now.text);
   const ends = (t: string) => (crlf && !t.includes("\r\n") ? t.replaceAll("\n", "\r\n") : t);
-  const [old, fresh] = [ends(p.before), ends(p.after)];
+  const [old, fresh] = [ends(p.before), ends(after)];
   const times = old === "" ? (now.text === "" ? 1 : 0) : now.text.split(old).length - 1;
   if (times === 0) return { ...part, note: "The text to replace is not in the file as it is now, so the call will fail." };
   if (times > 1 && !p.everywhere) return { ...part, note: `The text to replace is in the file ${times} times, so the call will fail.` };

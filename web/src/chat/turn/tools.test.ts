@@ -50,7 +50,13 @@ describe("a change that a call would make", () => {
   test("of an entity", () => expect(plannedIn("lake_create", { path: "a.md", content: "x", reason: "r" })).toEqual({ path: "a.md", after: "x", everywhere: false }));
   test("of a part of an entity", () =>
     expect(plannedIn("lake_update", { path: "a.md", old_string: "x", new_string: "y", reason: "r" })).toEqual({ path: "a.md", before: "x", after: "y", everywhere: false }));
-  test("of front matter is not compared", () => expect(plannedIn("lake_update", { path: "a.md", front: { status: "x" }, reason: "r" })).toBeUndefined());
+  test("of front matter", () => expect(plannedIn("lake_update", { path: "a.md", front: { status: "x", owner: null }, reason: "r" })).toEqual({ path: "a.md", everywhere: false, front: { status: "x", owner: null } }));
+  test("of front matter and text", () =>
+    expect(plannedIn("lake_update", { path: "a.md", old_string: "x", new_string: "y", front: { a: 1 } })).toEqual({ path: "a.md", before: "x", after: "y", everywhere: false, front: { a: 1 } }));
+  test.each([{ content: "x", front: { a: 1 } }, { content: "x", old_string: "y", new_string: "z" }, { front: {} }, { old_string: "", new_string: "x" }, { new_string: "x", front: { a: 1 } }, {}])(
+    "of an entity is none in %j, which the tool refuses",
+    (input) => expect(plannedIn("lake_update", { path: "a.md", reason: "r", ...input })).toBeUndefined(),
+  );
   test("of a text", () => expect(plannedIn("Edit", { file_path: "a.md", old_string: "x", new_string: "y" })).toEqual({ path: "a.md", before: "x", after: "y", everywhere: false }));
   test.each([["Write", { file_path: "a.md", content: 7 }], ["Edit", { file_path: "a.md", new_string: "y" }], ["Read", { file_path: "a.md", content: "x" }], [undefined, { file_path: "a.md", content: "x" }], ["Write", null]])("is none in %s %j", (tool, input) =>
     expect(plannedIn(tool, input)).toBeUndefined(),

@@ -107,20 +107,25 @@ export interface Planned {
   path: string;
   /** The text that is replaced; undefined: the whole file. */
   before?: string;
-  after: string;
+  /** undefined: only values of the front matter change. */
+  after?: string;
   /** Wherever the text is, not only in one place. */
   everywhere: boolean;
+  /** Values of the front matter that are set; null removes one. Everything else in it stays, as SetFront of internal/lake does it. */
+  front?: Readonly<Record<string, unknown>>;
 }
 
-/** The change of an entity of a lake. Values of the front matter are not compared. */
+/** The change of an entity of a lake. A call that says too much or too little is refused, so nothing is foreseen of it. */
 function plannedInLake(tool: string, i: Input): Planned | undefined {
-  const path = i["path"];
+  const { path, content, old_string: before, new_string: after, front: values } = i;
   if (typeof path !== "string" || path === "") return undefined;
-  if (typeof i["content"] === "string") return { path, after: i["content"], everywhere: false };
-  if (tool === "lake_update" && i["front"] === undefined && typeof i["old_string"] === "string" && typeof i["new_string"] === "string") {
-    return { path, before: i["old_string"], after: i["new_string"], everywhere: i["replace_all"] === true };
-  }
-  return undefined;
+  const front = typeof values === "object" && values !== null && Object.keys(values).length > 0 ? { front: values as Input } : undefined;
+  const parts = before !== undefined || after !== undefined;
+  if (content !== undefined) return typeof content === "string" && !parts && !front ? { path, after: content, everywhere: false } : undefined;
+  if (tool !== "lake_update" || (!parts && !front)) return undefined;
+  if (!parts) return { path, everywhere: false, ...front };
+  if (typeof before !== "string" || before === "" || typeof after !== "string") return undefined;
+  return { path, before, after, everywhere: i["replace_all"] === true, ...front };
 }
 
 /** The change of a file in the input of a Write or an Edit; undefined for other calls. */
