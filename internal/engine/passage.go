@@ -163,6 +163,7 @@ func (out *passage) turn(ev parley.Event, pay parley.Payload, was, is []parley.S
 
 // fileCall is a call that may have changed files.
 type fileCall struct {
+	tool  string
 	input json.RawMessage
 	paths []string
 	at    int // its place among the changes, from 1
@@ -179,7 +180,7 @@ func (out *passage) call(ev parley.Event, pay parley.Payload, calls map[parley.C
 	changes := func(id parley.CallID, paths []string) {
 		c := of(id)
 		if c.at == 0 {
-			out.changes = append(out.changes, seam.FileChange{By: id})
+			out.changes = append(out.changes, seam.FileChange{By: id, Tool: c.tool})
 			c.at = len(out.changes)
 		}
 		for _, path := range paths {
@@ -190,7 +191,8 @@ func (out *passage) call(ev parley.Event, pay parley.Payload, calls map[parley.C
 	}
 	switch p := pay.(type) {
 	case parley.ToolStarted:
-		of(p.Call).input = p.Input
+		c := of(p.Call)
+		c.tool, c.input = p.Name, p.Input
 	case parley.FilesAnnounced:
 		of(p.Call).paths = p.Paths
 		changes(p.Call, nil)

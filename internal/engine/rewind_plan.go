@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -151,7 +152,7 @@ func unkept(r seam.Restoration) (out seam.Restored) {
 	for _, c := range r.Changes {
 		for _, path := range c.Paths {
 			if !slices.ContainsFunc(out.Files, func(f parley.FileRewound) bool { return f.Path == path }) {
-				out.Files = append(out.Files, parley.FileRewound{Path: path, Outcome: parley.FileLeft, Why: "what it contained before is not kept here"})
+				out.Files = append(out.Files, parley.FileRewound{Path: path, Outcome: parley.FileLeft, Why: cmp.Or(c.Stays, "what it contained before is not kept here")})
 			}
 		}
 	}
@@ -170,9 +171,13 @@ func sortFiles(list []parley.FileRewound) {
 func (e *Engine) restoration(st parley.Session, r parley.Rewind, changes []seam.FileChange) (of seam.Restoration, end func(), err error) {
 	of, end = seam.Restoration{Session: st.ID, ID: r.ID, Changes: changes}, func() {}
 	app, err := e.appOf(st.App)
-	switch {
-	case err != nil:
+	if err != nil {
 		return of, end, err
+	}
+	for i, c := range of.Changes {
+		of.Changes[i].Stays = app.Tools().Stays(c.Tool)
+	}
+	switch {
 	case len(changes) == 0:
 		return of, end, nil
 	case st.Workspace == "":

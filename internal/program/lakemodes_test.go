@@ -99,7 +99,7 @@ policy: {rules: [{verdict: allow, effect: read}], modes: [acceptEdits, plan]}
 		t.Errorf("git status says %q", got)
 	}
 	back := s.ask("POST", "/v1/sessions/"+string(id)+"/rewind", object("turn", string(turns[1])))
-	if got := string(back.body); back.status != 200 || !strings.Contains(got, "Change docs/pricing.md") {
+	if got := string(back.body); back.status != 200 || !strings.Contains(got, "Change docs/pricing.md") || !strings.Contains(got, "the change is a commit in the lake, which stays") {
 		t.Errorf("the rewind: %s", back)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "docs", "hand.md")); !os.IsNotExist(err) {

@@ -45,7 +45,10 @@ type Restoration struct {
 // FileChange is a call, or an earlier rewind, that changed files.
 type FileChange struct {
 	By    parley.CallID
+	Tool  string   // of a call
 	Paths []string // the files that it changed, as far as the log says
+	// Stays says why the change is not taken back, for people; "": it is, if the Restorer can. See [Lasting].
+	Stays string
 }
 
 // Restored is what became of files.

@@ -324,6 +324,12 @@ type Worder interface {
 	Words(tool string, input json.RawMessage) string
 }
 
+// Lasting is a Toolset with changes of files that a rewind of the session does not take back.
+type Lasting interface {
+	// Stays says why what the tool changed stays, as a clause for people; "" if it does not.
+	Stays(tool string) string
+}
+
 // Refuser is a Toolset with words of its own for inputs that do not fit a schema.
 type Refuser interface {
 	// Refuses returns what the model is told about such an input; "" if it has no words for it. It

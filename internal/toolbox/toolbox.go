@@ -429,6 +429,18 @@ func (b *Box) Words(name string, input json.RawMessage) string {
 	return ""
 }
 
+// Stays says why a rewind does not take back what a tool changed, see [seam.Lasting].
+func (b *Box) Stays(name string) string {
+	t := b.tools[name]
+	if t == nil {
+		return ""
+	}
+	if l, ok := t.set.(seam.Lasting); ok {
+		return l.Stays(name)
+	}
+	return ""
+}
+
 // Preview shows what a call would send out, see [seam.Previewer].
 func (b *Box) Preview(name string, input json.RawMessage, space parley.Workspace) string {
 	t := b.tools[name]

@@ -39,6 +39,7 @@ var (
 	_ seam.Worder     = (*Toolset)(nil)
 	_ seam.Previewer  = (*Toolset)(nil)
 	_ seam.Vetter     = (*Toolset)(nil)
+	_ seam.Lasting    = (*Toolset)(nil)
 )
 
 // New makes a toolset.
@@ -193,6 +194,14 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: unchanged, Error: &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: unchanged}}, true, nil
 	}
 	return call{r, l}.made(ctx, made), true, nil
+}
+
+// Stays implements seam.Lasting: others may have built on a commit since.
+func (*Toolset) Stays(tool string) string {
+	if !Changes(tool) {
+		return ""
+	}
+	return "the change is a commit in the lake, which stays; the page's history has what it contained before"
 }
 
 // Vet implements seam.Vetter: nobody is asked about a path that no entity can have.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -50,6 +51,7 @@ type history struct {
 	recs    []checkpoint.Record
 	own     *checkpoint.Record // what the rewind did to it, before a crash
 	unknown bool               // the log has a change of it that is not recorded here
+	stays   string             // why that one is not taken back, if it was made by a tool that says so
 }
 
 // histories are those of all files that the changes concern, in the order of their first change.
@@ -87,7 +89,8 @@ func (r *Restorer) histories(ctx context.Context, of seam.Restoration) (list []*
 	for _, c := range of.Changes {
 		for _, path := range c.Paths {
 			if !recorded[[2]string{string(c.By), path}] {
-				at(path).unknown = true
+				h := at(path)
+				h.unknown, h.stays = true, cmp.Or(c.Stays, h.stays)
 			}
 		}
 	}
@@ -135,7 +138,7 @@ func (r *Restorer) decide(ctx context.Context, of seam.Restoration, h *history) 
 		}
 	}
 	if len(h.recs) == 0 {
-		s.out.Why = notKept
+		s.out.Why = cmp.Or(h.stays, notKept)
 		return s, nil
 	}
 	first := h.recs[0]
@@ -143,7 +146,7 @@ func (r *Restorer) decide(ctx context.Context, of seam.Restoration, h *history) 
 	whole, ours := follows(h.recs, now)
 	switch {
 	case h.unknown:
-		s.out.After, s.out.Why = "", notKept
+		s.out.After, s.out.Why = "", cmp.Or(h.stays, notKept)
 		return s, nil
 	case now == first.Before:
 		s.out.Outcome = parley.FileSame

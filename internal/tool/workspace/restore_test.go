@@ -228,6 +228,9 @@ func TestRestoreLeaves(t *testing.T) {
 			want: "left: what it contained before is not kept any more", has: "two",
 		},
 		"not recorded here": {of: func(of *seam.Restoration) { of.Changes = []seam.FileChange{{By: "other", Paths: []string{"a.md"}}} }, change: func(*desk) {}, want: "left: what it contained before is not kept here", has: "two"},
+		"not to be taken back": {of: func(of *seam.Restoration) {
+			of.Changes = append([]seam.FileChange{{By: "other", Paths: []string{"a.md"}, Stays: "it is a commit"}}, of.Changes...)
+		}, change: func(*desk) {}, want: "left: it is a commit", has: "two"},
 		"recorded in part": {of: func(of *seam.Restoration) {
 			of.Changes = append([]seam.FileChange{{By: "other", Paths: []string{"a.md"}}}, of.Changes...)
 		}, change: func(*desk) {}, want: "left: what it contained before is not kept here", has: "two"},

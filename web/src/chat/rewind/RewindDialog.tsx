@@ -63,7 +63,7 @@ export default function RewindDialog({ where, message, rewind, onDone, onClose }
       if (e.code === "conflict") setAsked(asked + 1);
     }
   };
-  const touches = (plan?.files?.length ?? 0) > 0;
+  const touches = sorted(plan?.files).restored.length > 0;
   return (
     <Dialog wide title={undo ? "Undo going back" : "Go back to before this message"} onClose={onClose}>
       <div className="flex flex-col gap-4 text-sm" aria-busy={busy}>
