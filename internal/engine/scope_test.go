@@ -444,6 +444,7 @@ func TestWorkspaceOfACopy(t *testing.T) {
 		own := fork(plain.ID, "vault")
 		elsewhere := fork(first.ID, "other")
 		const denied = "Denied: This call is not allowed: the session's workspace is read-only"
+		const forked = denied + " because it is a fork; the session that it was forked from can change files"
 		for name, tc := range map[string]struct {
 			who      parley.Principal
 			info     parley.SessionInfo
@@ -451,14 +452,14 @@ func TestWorkspaceOfACopy(t *testing.T) {
 			readOnly bool
 			says     string
 		}{
-			"fork":                     {enginetest.User, plain, "vault", true, "ana's vault; " + denied + "; read-only: true"},
-			"fork of a fork":           {enginetest.User, fork(plain.ID, ""), "vault", true, "ana's vault; " + denied + "; read-only: true"},
+			"fork":                     {enginetest.User, plain, "vault", true, "ana's vault; " + forked + "; read-only: true"},
+			"fork of a fork":           {enginetest.User, fork(plain.ID, ""), "vault", true, "ana's vault; " + forked + "; read-only: true"},
 			"fork that names it":       {enginetest.User, own, "vault", false, "ana's vault; edited; read-only: false"},
 			"fork elsewhere":           {enginetest.User, elsewhere, "other", false, "ana's other; edited; read-only: false"},
 			"shared, read-only":        {bob, createIn(t, r, bob, "shared/rules"), "shared/rules", true, "the rules; " + denied + "; read-only: true"},
 			"shared":                   {bob, createIn(t, r, bob, "shared/handbook"), "shared/handbook", false, "the handbook; edited; read-only: false"},
 			"import of one's own":      {enginetest.User, take(enginetest.User, engine.Imported{Events: r.Log(first.ID)}), "vault", false, "ana's vault; edited; read-only: false"},
-			"import of a fork":         {enginetest.User, take(enginetest.User, engine.Imported{Events: r.Log(plain.ID)}), "vault", true, "ana's vault; " + denied + "; read-only: true"},
+			"import of a fork":         {enginetest.User, take(enginetest.User, engine.Imported{Events: r.Log(plain.ID)}), "vault", true, "ana's vault; " + forked + "; read-only: true"},
 			"import of one elsewhere":  {enginetest.User, take(enginetest.User, engine.Imported{Events: r.Log(elsewhere.ID)}), "other", false, "ana's other; edited; read-only: false"},
 			"import elsewhere":         {enginetest.User, take(enginetest.User, engine.Imported{Events: r.Log(plain.ID), Workspace: "other"}), "other", false, "ana's other; edited; read-only: false"},
 			"import by somebody else":  {bob, take(bob, engine.Imported{Events: r.Log(first.ID)}), "", false, ""},

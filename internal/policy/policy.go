@@ -77,7 +77,7 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 		return parley.Deny, inPlan
 	}
 	if w.Decl.Edits && w.Effect != parley.EffectRead && (s.ReadOnly || w.ReadOnly) {
-		return parley.Deny, readOnly
+		return parley.Deny, ReadOnlyReason(s.Parent != "")
 	}
 	if why := barred(app.Policy, s.Policy, w); why != "" {
 		return parley.Deny, why
@@ -143,17 +143,24 @@ func afterWeb(app *parley.App, s *parley.Session, d parley.ToolDecl) parley.Verd
 
 // ReadOnly are rules with which an app is judged as in a session whose workspace is
 // read-only, for replays, which have none.
-func ReadOnly(tools []parley.ToolDecl) []parley.Rule {
+func ReadOnly(tools []parley.ToolDecl, reason string) []parley.Rule {
 	var rules []parley.Rule
 	for _, d := range tools {
 		if d.Edits && d.Effect != parley.EffectRead {
-			rules = append(rules, parley.Rule{Verdict: parley.Deny, Tool: d.Name, Reason: readOnly})
+			rules = append(rules, parley.Rule{Verdict: parley.Deny, Tool: d.Name, Reason: reason})
 		}
 	}
 	return rules
 }
 
-const readOnly = "the session's workspace is read-only"
+// ReadOnlyReason says why nothing in a workspace is changed. Whoever works in a fork may not know what it has of the session that it is a copy of.
+func ReadOnlyReason(fork bool) string {
+	const says = "the session's workspace is read-only"
+	if fork {
+		return says + " because it is a fork; the session that it was forked from can change files"
+	}
+	return says
+}
 
 const guarded = "the file decides what agents are told, or what runs"
 

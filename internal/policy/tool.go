@@ -26,7 +26,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	case mode == parley.ModePlan && effect != parley.EffectRead && d.Reads == "":
 		return parley.Deny, inPlan
 	case s.ReadOnly && d.Edits && effect != parley.EffectRead:
-		return parley.Deny, readOnly
+		return parley.Deny, ReadOnlyReason(s.Parent != "")
 	case d.Actuation:
 		if why := inert(app.Policy, s.Policy); why != "" {
 			return parley.Deny, why

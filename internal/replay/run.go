@@ -68,7 +68,8 @@ type runner struct {
 	// What of a workspace decides which calls are made; the calls touch no files here.
 	space    parley.Workspace
 	readOnly bool
-	opened   bool // readOnly of the engine's app
+	forked   bool
+	opened   string // why the engine's app changes nothing
 }
 
 // Run replays the recording. An error means that it could not be run to its end; the
@@ -129,6 +130,7 @@ func (r *runner) run(ctx context.Context) error {
 			if r.readOnly = r.space != ""; p.Workspace != "" {
 				r.space, r.readOnly = p.Workspace, p.ReadOnly
 			}
+			r.forked = true
 			err = r.fork(ctx, r.rec.Events[:i])
 		case parley.SessionEnded:
 			if p.Status == parley.Ended && p.Reason != "temporary session" {
@@ -158,7 +160,7 @@ var errOpen = errors.New("the recording ends in a turn that waits")
 
 // open makes an engine for the app of a digest, over the same store.
 func (r *runner) open(ctx context.Context, digest parley.Digest) error {
-	if r.digest == digest && r.opened == r.readOnly && r.engine != nil {
+	if r.digest == digest && r.opened == r.refuses() && r.engine != nil {
 		return nil
 	}
 	r.shut()
@@ -181,9 +183,17 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 	if err != nil {
 		return err
 	}
-	r.digest, r.opened = digest, r.readOnly
+	r.digest, r.opened = digest, r.refuses()
 	r.stage.do, r.stage.over, r.stage.begun, r.stage.agentOf = r.command, r.over, r.begun, r.agentOf
 	return nil
+}
+
+// refuses says why nothing in the workspace may be changed now; "" if it may be.
+func (r *runner) refuses() string {
+	if !r.readOnly {
+		return ""
+	}
+	return policy.ReadOnlyReason(r.forked)
 }
 
 // changed returns the app with the options applied.
@@ -213,8 +223,8 @@ func (r *runner) changed(app parley.App) parley.App {
 	if r.o.Policy != nil {
 		app.Policy = *r.o.Policy
 	}
-	if r.readOnly {
-		app.Policy.Rules = slices.Concat(app.Policy.Rules, policy.ReadOnly(app.Tools))
+	if why := r.refuses(); why != "" {
+		app.Policy.Rules = slices.Concat(app.Policy.Rules, policy.ReadOnly(app.Tools, why))
 	}
 	return app
 }

@@ -73,7 +73,7 @@ func TestReplayOfAWorkspace(t *testing.T) {
 		reply string
 	}{
 		{nil, "edited"},
-		{&parley.ForkSession{}, "Denied: This call is not allowed: the session's workspace is read-only"},
+		{&parley.ForkSession{}, "Denied: This call is not allowed: the session's workspace is read-only because it is a fork; the session that it was forked from can change files"},
 		{&parley.ForkSession{Workspace: "vault"}, "edited"},
 	} {
 		if c.fork != nil {

@@ -177,7 +177,7 @@ func filesIn(messages []parley.Message) (list []librarian.Page) {
 // inLake has package librarian make the reply.
 func inLake(req seam.Request, v view) (seam.Reply, error) {
 	t := librarian.Turn{
-		Earlier: past(v), Results: v.judged(), Tools: toolNames(req),
+		Earlier: past(v), Results: v.judged(), Tools: toolNames(req), Withheld: v.withheld,
 		Question: strings.Join(append([]string{v.Question}, v.Steers...), "\n"), Foreign: v.Foreign, Now: v.now(), Attached: append(attachedIn(req.System), filesIn(req.Messages)...),
 	}
 	reply := librarian.Answer(t)

@@ -53,6 +53,10 @@ func TestMajorRuns(t *testing.T) {
 	if want := "I cannot do that: the tool Bash is not available here."; len(without.Calls) > 0 || without.Say != want {
 		t.Errorf("without the tool: %+v, want %q", without, want)
 	}
+	fork := librarian.Answer(librarian.Turn{Question: "run `ls`", Tools: []string{"lake_search", "ExitPlanMode"}, Withheld: func(tool string) string { return tool + " is for others" }})
+	if want := "I cannot do that here: Bash is for others."; len(fork.Calls) > 0 || fork.Say != want {
+		t.Errorf("where the prompt says why: %+v", fork)
+	}
 	plan := librarian.Answer(librarian.Turn{Question: "run `ls`", Tools: []string{"lake_search", "ExitPlanMode"}})
 	if len(plan.Calls) != 1 || plan.Calls[0].Tool != "ExitPlanMode" || !strings.Contains(plan.Calls[0].Input["plan"].(string), "command: ls") {
 		t.Errorf("in plan mode: %+v", plan)

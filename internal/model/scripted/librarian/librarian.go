@@ -20,10 +20,11 @@ import (
 // Turn is a request, with everything known so far.
 type Turn struct {
 	Question string
-	Earlier  []Exchange // the session's earlier exchanges, oldest first
-	Results  []Result   // of the calls of this turn
-	Tools    []string   // that may be called
-	Attached []Page     // the entities that are attached to the session, and the files of its messages
+	Earlier  []Exchange               // the session's earlier exchanges, oldest first
+	Results  []Result                 // of the calls of this turn
+	Tools    []string                 // that may be called
+	Withheld func(tool string) string // why one is not among them, as far as the prompt says it; nil: it says nothing
+	Attached []Page                   // the entities that are attached to the session, and the files of its messages
 	Now      time.Time
 	Foreign  bool // the request is in another language than English
 }
@@ -76,6 +77,9 @@ func Answer(t Turn) Reply {
 	}
 	for _, c := range u.wants {
 		if !slices.Contains(u.Tools, c.Tool) {
+			if why := u.withheld(c.Tool); why != "" && !strings.Contains(why, "plan mode") {
+				return Reply{Say: "I cannot do that here: " + why + "."}
+			}
 			if r, ok := u.plan(); ok {
 				return r
 			}
@@ -89,6 +93,13 @@ func Answer(t Turn) Reply {
 		}
 	}
 	return r
+}
+
+func (u *turn) withheld(tool string) string {
+	if u.Withheld == nil {
+		return ""
+	}
+	return u.Withheld(tool)
 }
 
 // do returns the results of calls, or has them made. ok is false while results are missing; what the caller
