@@ -159,6 +159,7 @@ func (t *turn) prompt(ctx context.Context, s *parley.Session, fresh bool, known 
 			content = append(content, words(text)...)
 		}
 		if text := memory(s, known); text != "" {
+			t.note(t.entry, reminded(s, known, text))
 			content = append(content, words(text)...)
 		}
 	}
@@ -273,6 +274,26 @@ func cutOff(s *parley.Session, known int) string {
 	}
 	return "<previous-turn>\nThe turn before ended as " + string(x.Status) + ". This is what is known of it:\n" + did + "\n</previous-turn>"
 }
+
+// reminded is a note for people that the CLI does not continue a conversation of its own, and what it is told of it. Parts of it may be
+// left out.
+func reminded(s *parley.Session, known int, text string) parley.RuntimeNoted {
+	says := "The Claude CLI begins a conversation of its own, and is told of the one so far."
+	if known > 0 {
+		says = "The Claude CLI continues an earlier point of the conversation, and is told of what was said since."
+	}
+	told := strings.TrimSpace(strings.NewReplacer("<restored-history>\n", "", "</restored-history>", "").Replace(text))
+	if len(told) > maxTold {
+		told = strings.ToValidUTF8(told[:maxTold], "") + "\n…"
+	}
+	data, _ := json.Marshal(struct { // strings always encode
+		Told string `json:"told"`
+	}{told})
+	return parley.RuntimeNoted{Kind: "restored", Text: says, Data: data}
+}
+
+// maxTold limits what the log has of it, in bytes: beyond it the messages themselves say more.
+const maxTold = 6000
 
 // memory tells a conversation about the turns that it does not contain: all but the first known ones.
 func memory(s *parley.Session, known int) string {
