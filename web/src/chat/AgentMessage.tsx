@@ -17,6 +17,7 @@ import { resultText } from "./DirectCall.tsx";
 import { FollowUps } from "./FollowUps.tsx";
 import { Changes } from "./changes/Changes.tsx";
 import { Team } from "./Team.tsx";
+import { Reminded } from "./Told.tsx";
 import { troubleOf } from "./trouble.ts";
 import { ThoughtProcess } from "./ThoughtProcess.tsx";
 import { useActions, useChat, useParts } from "./use-chat.ts";
@@ -39,8 +40,10 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   const events = useChat((s) => s.opened.records.events.get(x.id)) ?? noEvents;
   const writes = useMemo(() => writesOf(events), [events]);
   const over = useChat((s) => s.opened.phase === "ended" || s.opened.phase === "local"); // it can only be read
+  const reminded = useMemo(() => remindedIn(events), [events]);
   return (
     <div className="group/answer flex flex-col gap-4">
+      {reminded && <Reminded {...reminded} />}
       <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
         {(x.steps.length > 0 || x.cutSteps) &&
           (Steps ? (
@@ -76,6 +79,14 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
     </div>
   );
 });
+
+/** What the turn's runtime was told of the conversation, if it had to be. */
+function remindedIn(events: readonly Event[]): { says: string; told: string } | undefined {
+  const note = events.findLast((e) => e.type === "runtime.noted" && e.data?.kind === "restored");
+  if (note?.type !== "runtime.noted") return undefined;
+  const { told } = (note.data.data ?? {}) as { told?: unknown };
+  return typeof told === "string" && told !== "" ? { says: note.data.text, told } : undefined;
+}
 
 /** The answer. Text before a question to a human is shown above it, or among the steps. */
 function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }) {

@@ -6,11 +6,13 @@ import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
 import { lazily } from "../ui/lazily.ts";
 import { DirectCall } from "./DirectCall.tsx";
+import { ForkedHere } from "./Forked.tsx";
 import { AgentMessage, prepareAnswers, putBack } from "./AgentMessage.tsx";
 import type { Where } from "./rewind/RewindDialog.tsx";
-import { between } from "./rewind/places.ts";
+import { between, placeOf } from "./rewind/places.ts";
 import { WentBack } from "./rewind/WentBack.tsx";
 import type { Opened } from "./state.ts";
+import { Continued } from "./Told.tsx";
 import { useActions } from "./use-chat.ts";
 import { UserMessage } from "./UserMessage.tsx";
 
@@ -23,7 +25,7 @@ const portion = 30;
 export function MessageList({ opened }: { opened: Opened }) {
   const chat = useActions();
   const { exchanges, keys, older } = opened;
-  const { box, content, away, toEnd, onScroll } = useBottom();
+  const { box, content, away, beneath, toEnd, onScroll } = useBottom("[data-interaction]");
   const [drawn, setDrawn] = useState(portion);
   const top = useRef<HTMLDivElement>(null);
   const shown = useMemo(() => exchanges.slice(-drawn), [exchanges, drawn]);
@@ -31,6 +33,8 @@ export function MessageList({ opened }: { opened: Opened }) {
   const more = hidden || older === "more";
   const last = exchanges.at(-1);
   const places = useMemo(() => between(opened.rewinds, shown, !more), [opened.rewinds, shown, more]);
+  const { forkedAt } = opened.records;
+  const forked = useMemo(() => (forkedAt > 0 ? placeOf(forkedAt, shown, !more) : -1), [forkedAt, shown, more]);
   const [to, setTo] = useState<{ where: Where; message: string }>();
   const undo = (seq: number) => setTo({ where: { undo: seq }, message: "" });
   const busy = opened.phase !== "live" || opened.rewinding || (last !== undefined && isOpen(last.standing));
@@ -96,8 +100,10 @@ export function MessageList({ opened }: { opened: Opened }) {
             </p>
           )}
           {opened.phase === "loading" && exchanges.length === 0 && <Skeleton />}
+          {!more && opened.restored.length > 0 && <Continued list={opened.restored} />}
           {shown.map((x, i) => (
             <Fragment key={keys.get(x.id) ?? x.id}>
+              {i === forked && <ForkedHere />}
               {places[i]?.map((r) => (
                 <WentBack key={r.seq} rewind={r} onUndo={busy ? undefined : () => undo(r.seq)} />
               ))}
@@ -116,6 +122,7 @@ export function MessageList({ opened }: { opened: Opened }) {
               </article>
             </Fragment>
           ))}
+          {forked === shown.length && <ForkedHere />}
           {opened.rewinding && <p role="status" className="animate-pulse-soft py-3 text-center text-sm text-text-muted">Files are being restored…</p>}
           {!opened.rewinding && places.at(-1)?.map((r) => <WentBack key={r.seq} rewind={r} last onUndo={busy ? undefined : () => undo(r.seq)} />)}
         </div>
@@ -134,7 +141,7 @@ export function MessageList({ opened }: { opened: Opened }) {
           />
         </Suspense>
       )}
-      {away && (
+      {away && !(beneath && last?.standing === "waiting") && ( // what is asked has its own buttons there
         <button
           type="button"
           onClick={() => toEnd(true)}

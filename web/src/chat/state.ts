@@ -2,7 +2,7 @@
 
 import type { ApiError, AppInfo } from "../api/client.ts";
 import type { Connection } from "../api/stream.ts";
-import type { Attachment, ResourceRef, RewindView, SessionInfo } from "../api/types.gen.ts";
+import type { Attachment, ResourceRef, RestoredView, RewindView, SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
 
@@ -29,6 +29,8 @@ export interface Opened {
   preview: string;
   /** The cost of the turns that were not read, in US dollars. */
   usdBefore: number;
+  /** The conversation from elsewhere that it continues, if its beginning was read. */
+  restored: readonly RestoredView[];
   /** The times that the conversation or its files went back, the oldest first, without those that were undone or taken back. */
   rewinds: readonly RewindView[];
   /** Files are being restored; no message is taken meanwhile. */

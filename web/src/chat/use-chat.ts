@@ -5,6 +5,8 @@ import { oneLine } from "../ui/tame.ts";
 import type { Event } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Chat } from "./chat.ts";
+import { addressOf } from "./browser.ts";
+import type { ListedState } from "./listed.ts";
 import type { ChatState } from "./state.ts";
 import type { Wanted } from "./turn/use-marked.ts";
 import type { Words } from "./turn/words.ts";
@@ -27,6 +29,14 @@ export function useChat<T>(select: (s: ChatState) => T): T {
 export function titleOf(s: ChatState): string {
   const { id, exchanges, preview } = s.opened;
   return oneLine(s.known[id]?.title || preview || exchanges[0]?.question || "", 120);
+}
+
+/** The conversation that the open one is a copy of: its address, and its name as far as it is known here. */
+export function useParent(): { href: string; title: string } {
+  const parent = useChat((s) => s.opened.records.parent);
+  const key = useChat((s) => Object.keys(s.known).find((id) => s.known[id]?.server === parent) ?? parent);
+  const title = useChat((s) => s.known[key]?.title || ((s as Partial<ListedState>).entries?.find((e) => e.server === parent)?.name ?? ""));
+  return { href: addressOf(key), title };
 }
 
 type Part = ComponentType<{ exchange: Exchange }>;

@@ -63,7 +63,7 @@ const turnsOf = (events: readonly Event[]): ReadonlySet<string> => new Set(event
 export function beginAt(w: SessionWindow): SessionView {
   if (w.after === 0) return nothing;
   const { id, app, title, status, user } = w.session;
-  const records = { ...noRecords, user, mode: w.mode || "default", model: w.session.model ?? "", runtime: w.session.runtime ?? "", workspace: w.session.workspace ?? "", entities: w.session.attached_entities ?? [], maxOpenTurns: w.max_open_turns, pins: w.pins, rules: w.rules };
+  const records = { ...noRecords, user, mode: w.mode || "default", model: w.session.model ?? "", runtime: w.session.runtime ?? "", workspace: w.session.workspace ?? "", readOnly: w.session.read_only ?? false, parent: w.session.parent ?? "", entities: w.session.attached_entities ?? [], maxOpenTurns: w.max_open_turns, pins: w.pins, rules: w.rules };
   return { ...holeOf(w), ...statesAt(w, { ...empty, session: id, app, title, status }, records), live: nothing.live };
 }
 
@@ -85,8 +85,8 @@ export function precede(view: SessionView, w: Begins, events: readonly Event[]):
     ...view,
     from,
     holes: [...holes, ...view.holes],
-    transcript: rewoundIn(view.transcript, turns, older.rewinds),
-    records: { ...view.records, events: joined, asked: new Map([...records.asked, ...view.records.asked]), cut: new Set([...records.cut, ...view.records.cut]) },
+    transcript: { ...rewoundIn(view.transcript, turns, older.rewinds), ...(older.restored && { restored: older.restored }) },
+    records: { ...view.records, forkedAt: view.records.forkedAt || records.forkedAt, events: joined, asked: new Map([...records.asked, ...view.records.asked]), cut: new Set([...records.cut, ...view.records.cut]) },
   };
 }
 

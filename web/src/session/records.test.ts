@@ -54,7 +54,21 @@ describe("record", () => {
     const r = fold(made, event("session.updated", { title: "x" }, ""), event("memory.updated", { pins }, ""), event("session.updated", { rules: [{ verdict: "allow", tool: "x" }] }, ""));
     expect(r).toMatchObject({ user: "ana", mode: "plan", pins, rules: [{ verdict: "allow", tool: "x" }] });
     const on = record(r, [event("session.updated", { mode: "bypassPermissions" }, ""), event("session.forked", { parent: "p", at: 1 }, "")]);
-    expect(on).toMatchObject({ mode: "bypassPermissions", pins, rules: [] });
+    expect(on).toMatchObject({ mode: "bypassPermissions", pins, rules: [], parent: "p", readOnly: false });
+  });
+
+  test("a fork reads the folder of its parent, unless it names one", () => {
+    const of = (created: object, forked: object) => {
+      seq = 0;
+      const { workspace, readOnly, parent, forkedAt } = fold(event("session.created", { app: "home", user: "ana", ...created }, ""), event("session.forked", { parent: "p", at: 1, ...forked }, ""));
+      return [workspace, readOnly, parent, forkedAt];
+    };
+    expect(of({ workspace: "lake" }, {})).toEqual(["lake", true, "p", 2]);
+    expect(of({ workspace: "lake" }, { workspace: "lake" })).toEqual(["lake", false, "p", 2]);
+    expect(of({ workspace: "lake" }, { workspace: "shared/rules", read_only: true })).toEqual(["shared/rules", true, "p", 2]);
+    expect(of({}, {})).toEqual(["", false, "p", 2]);
+    seq = 0;
+    expect(fold(event("session.created", { app: "home", user: "ana", workspace: "shared/rules", read_only: true }, ""))).toMatchObject({ readOnly: true, parent: "" });
   });
 
   test("any batches give the same, repeated events change nothing, and the input is not modified", () => {

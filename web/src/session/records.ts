@@ -29,6 +29,12 @@ export interface Records {
   runtime: string;
   /** The folder that it works in; "" if there is none. */
   workspace: string;
+  /** Nothing in the folder is changed. */
+  readOnly: boolean;
+  /** The session that it is a copy of; "" if it is none. */
+  parent: string;
+  /** The number of the event after which it goes its own way; 0 if it is no copy, or if that was not read. */
+  forkedAt: number;
   /** Files of the folder that every prompt shows. */
   entities: readonly EntityRef[];
   /** Limit of open turns, including the queue. */
@@ -44,7 +50,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map(), cut: new Set() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", readOnly: false, parent: "", forkedAt: 0, entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map(), cut: new Set() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -74,6 +80,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         next.model = e.data.model ?? "";
         next.runtime = e.data.runtime ?? "";
         next.workspace = e.data.workspace ?? "";
+        next.readOnly = e.data.read_only ?? false;
         next.entities = e.data.attached_entities ?? [];
         break;
       case "session.updated":
@@ -85,7 +92,10 @@ export function record(state: Records, events: readonly Event[]): Records {
         break;
       case "session.forked":
         next.rules = [];
+        next.parent = e.data.parent;
+        next.forkedAt = e.seq;
         if (e.data.workspace) next.workspace = e.data.workspace;
+        next.readOnly = e.data.workspace ? (e.data.read_only ?? false) : next.workspace !== "";
         break;
       case "memory.updated":
         if (e.data.pins) next.pins = e.data.pins;

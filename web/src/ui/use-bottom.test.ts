@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { follows, type Place } from "./use-bottom.ts";
+import { covers, follows, type Place } from "./use-bottom.ts";
 
 const at = (top: number, height = 2000, seen = 500): Place => ({ top, height, seen });
 
@@ -16,3 +16,10 @@ test.each<[string, Place, Place, boolean, boolean]>([
   ["the keyboard of a phone opens", at(1500), at(1500, 2000, 250), true, true],
   ["the reader goes up while a plot comes", at(1500), at(1300, 2400), true, false],
 ])("%s", (_what, was, is, followed, want) => expect(follows(was, is, followed)).toBe(want));
+
+test.each([
+  ["ends above the button", { top: 100, bottom: 430 }, false],
+  ["ends behind it", { top: 100, bottom: 470 }, true],
+  ["goes on below the view", { top: 300, bottom: 900 }, true],
+  ["begins below the view", { top: 510, bottom: 900 }, false],
+])("a card that %s", (_what, card, want) => expect(covers({ bottom: 500 }, card)).toBe(want));

@@ -3,6 +3,9 @@ import { useCallback, useEffect, useRef, useState } from "react";
 /** A reader within this many pixels of the end counts as being there. */
 const near = 64;
 
+/** Pixels at the end of the visible part that a button for the end, and the room around it, take. */
+const taken = 64;
+
 /** The scroll position of a list. */
 export interface Place {
   top: number;
@@ -23,16 +26,20 @@ export function follows(was: Place, is: Place, followed: boolean): boolean {
   return followed && was.top - is.top <= was.height - is.height + Math.max(0, is.seen - was.seen);
 }
 
+/** Whether something lies where a button for the end would cover it; the numbers are edges in the window. */
+export const covers = (view: { bottom: number }, it: { top: number; bottom: number }): boolean => it.top < view.bottom && it.bottom > view.bottom - taken;
+
 /**
  * Keeps a growing list scrolled to its end as long as its reader is there, and never moves a
- * reader who has scrolled up.
+ * reader who has scrolled up. beneath: the last thing that the selector finds is where a button for the end would be.
  */
-export function useBottom() {
+export function useBottom(selector: string) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const stuck = useRef(true);
   const place = useRef<Place>({ top: 0, height: 0, seen: 0 });
   const [away, setAway] = useState(false);
+  const [beneath, setBeneath] = useState(false);
 
   const toEnd = useCallback((smooth = false) => {
     const b = box.current;
@@ -52,7 +59,9 @@ export function useBottom() {
     stuck.current = follows(place.current, now, stuck.current);
     place.current = now;
     setAway(!stuck.current);
-  }, []);
+    const last = stuck.current ? undefined : [...b.querySelectorAll(selector)].at(-1);
+    setBeneath(last !== undefined && covers(b.getBoundingClientRect(), last.getBoundingClientRect()));
+  }, [selector]);
 
   useEffect(() => {
     const b = box.current;
@@ -75,5 +84,5 @@ export function useBottom() {
     };
   }, [onScroll]);
 
-  return { box, content, away, toEnd, onScroll };
+  return { box, content, away, beneath, toEnd, onScroll };
 }

@@ -7,10 +7,13 @@ import type { RewindView } from "../../api/types.gen.ts";
  */
 export function between(rewinds: readonly RewindView[], exchanges: readonly { seq?: number }[], all: boolean): RewindView[][] {
   const places: RewindView[][] = Array.from({ length: exchanges.length + 1 }, () => []);
-  for (const r of rewinds) {
-    let at = exchanges.findIndex((x) => x.seq === undefined || x.seq > r.seq);
-    if (at < 0) at = exchanges.length;
-    if (at > 0 || all || exchanges.length === 0) places[at]?.push(r);
-  }
+  for (const r of rewinds) places[placeOf(r.seq, exchanges, all)]?.push(r);
   return places;
+}
+
+/** Where an event of the session stands between exchanges; -1: it is not known to stand there. */
+export function placeOf(seq: number, exchanges: readonly { seq?: number }[], all: boolean): number {
+  const found = exchanges.findIndex((x) => x.seq === undefined || x.seq > seq);
+  const at = found < 0 ? exchanges.length : found;
+  return at > 0 || all || exchanges.length === 0 ? at : -1;
 }

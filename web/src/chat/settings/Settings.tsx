@@ -5,6 +5,7 @@ import { Bolt, Check, Eye, Hand, Pencil, Pin } from "../../ui/icons.tsx";
 import { Menu, MenuChoice } from "../../ui/menu.tsx";
 import { lazily } from "../../ui/lazily.ts";
 import { useActions, useChat } from "../use-chat.ts";
+import { ReadOnly } from "../Forked.tsx";
 import { ApprovalsButton } from "./ApprovalsButton.tsx";
 import { ModelMenu } from "./ModelMenu.tsx";
 import { offersMode, showsMode } from "./modes.ts";
@@ -67,6 +68,7 @@ export function Settings() {
       <ModelMenu className={row} />
       <RuntimeMenu className={row} />
       <ApprovalsButton className={row} />
+      <ReadOnly className={row} />
       {rules > 0 && (
         <button type="button" aria-haspopup="dialog" onClick={() => setListing(true)} className={`${row} text-text-muted hover:text-text-primary`}>
           <Check size={14} />
