@@ -4,33 +4,18 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { ApiError, toApiError, type AppInfo, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
-import type { Answer, Attachment, BusyMode, EntityRef, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
+import { toApiError, type AppInfo, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
+import type { Answer, Attachment, BusyMode, EntityRef, PermissionMode, Pin, ResourceRef, RewindResult, RewindWhat, Rule, SessionInfo } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
-import { isWaiting, noRecords, type Records } from "../session/records.ts";
+import { isWaiting, type Records } from "../session/records.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
 import { keyOf, type ChatState, type Draft, type Known, type Opened, type Words } from "./state.ts";
+import { goesOn, openTurn, spentUpTo } from "./open-turn.ts";
+import { isOfMessage, isRefusal, sendingOf, stopped, turnOf, type Outbox } from "./outbox.ts";
 import { newUUID } from "./uuid.ts";
-import { heldIn } from "./waiting.ts";
-
-/** A message being sent. Because of the key, sending twice has the same effect as sending once. */
-interface Outbox {
-  key: string;
-  text: string;
-  attached: readonly ResourceRef[];
-  files: readonly Attachment[];
-  /** What happens to it while a turn is open; undefined: the session's setting. */
-  busy: BusyMode | undefined;
-  /** The last turn before it. */
-  before: string | undefined;
-  turn?: string;
-  error?: ApiError;
-  stop?: boolean;
-  /** Ends the request under way. */
-  away?: AbortController;
-}
+import { Wishes } from "./wishes.ts";
 
 /** The session's index row at the time its log began to be read. */
 interface Begun {
@@ -88,13 +73,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #appAway: Promise<void> | undefined;
   /** Number of the latest read of the list; results of earlier reads are ignored. */
   #reading = 0;
-  /** By session that the server does not have yet: its initial mode. */
-  readonly #modes = new Map<string, PermissionMode>();
-  readonly #entities = new Map<string, readonly EntityRef[]>();
-  /** Likewise its initial runtime. */
-  readonly #runtimes = new Map<string, string>();
-  /** Likewise its initial model. */
-  readonly #models = new Map<string, string>();
+  readonly #wishes = new Wishes();
   /** The workspace of new sessions; "" is the app's default. */
   workspace = "";
   /** Sessions that were made for a first message which the server has not accepted yet. */
@@ -133,16 +112,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
   protected abstract dropped(id: string): void;
 
   #fresh(id: string, app?: AppInfo): Opened {
-    const mode = this.#modes.get(id) ?? app?.mode;
-    const model = this.#models.get(id);
-    const runtime = this.#runtimes.get(id);
-    const entities = this.#entities.get(id);
     return {
       id,
       phase: "new",
       exchanges: [],
       keys: this.#keys,
-      records: mode || model || runtime || entities ? { ...noRecords, ...(mode && { mode }), ...(model && { model }), ...(runtime && { runtime }), ...(entities && { entities }) } : noRecords,
+      records: this.#wishes.records(id, app?.mode),
       older: "none",
       preview: "",
       usdBefore: 0,
@@ -175,7 +150,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
         const same = JSON.stringify(app) === JSON.stringify(this.state.app);
         this.set({ ...(!same && { app }), refused: undefined, unread: undefined });
         const { id, phase, records } = this.state.opened;
-        if (phase === "new" && app.mode && !this.#modes.has(id)) this.#show({ records: { ...records, mode: app.mode } });
+        if (phase === "new" && app.mode && !this.#wishes.of(id).mode) this.#show({ records: { ...records, mode: app.mode } });
       },
       (cause: unknown) => {
         // The page works without its examples; but an app that is not served takes no message.
@@ -353,9 +328,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const shown = this.state.opened.id === id;
     const outbox = this.#outboxes.get(id);
     if (outbox) {
-      const ours =
-        transcript.turns?.find((t) => t.id === outbox.turn) ??
-        turnsAfter(transcript.turns, outbox.before).find((t) => t.message === outbox.text);
+      const ours = turnOf(outbox, transcript.turns);
       if (ours) {
         if (!this.#keys.has(ours.id)) this.#keys.set(ours.id, outbox.key);
         this.#outboxes.delete(id);
@@ -424,23 +397,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   #withOutbox(id: string, exchanges: Exchange[]): Exchange[] {
     const o = this.#outboxes.get(id);
-    if (!o) return exchanges;
-    const sending: Exchange = {
-      id: o.key,
-      question: o.text,
-      ...(o.attached.length > 0 && { resources: o.attached }),
-      ...(o.files.length > 0 && { attachments: o.files }),
-      standing: o.error ? "unsent" : "sending",
-      stopping: o.stop ?? false,
-      steps: [],
-      answer: "",
-      cut: false,
-      ...(o.error && { error: { code: o.error.code, message: o.error.message, hint: o.error.hint }, retryAt: o.error.retryAt }),
-      models: [],
-      attempt: 1,
-      asked: [],
-    };
-    return [...exchanges, sending];
+    return o ? [...exchanges, sendingOf(o)] : exchanges;
   }
 
   /** Saves the exchanges that have ended since the last call and are not kept here yet. */
@@ -518,24 +475,18 @@ export abstract class Chat<S extends ChatState = ChatState> {
   async #make(id: string): Promise<string> {
     const have = this.state.known[id]?.server;
     if (have !== undefined) return have;
-    const mode = this.#modes.get(id);
-    const model = this.#models.get(id);
-    const runtime = this.#runtimes.get(id);
-    const entities = this.#entities.get(id);
-    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }), ...(runtime && { runtime }), ...(entities?.length && { attached_entities: [...entities] }), ...(this.workspace && { workspace: this.workspace }) });
+    const { entities } = this.#wishes.of(id);
+    const { id: server } = await this.client.createSession(this.app, id, { ...this.#wishes.request(id), ...(this.workspace && { workspace: this.workspace }) });
     this.#know(id, { server });
     this.#made.add(id);
-    const since = this.#entities.get(id);
+    const since = this.#wishes.of(id).entities;
     if (since !== entities) await this.attempt(this.client.update(server, { attached_entities: [...(since ?? [])] })); // it was changed meanwhile
     return server;
   }
 
   #settle(id: string): void {
     this.#made.delete(id);
-    this.#modes.delete(id);
-    this.#models.delete(id);
-    this.#runtimes.delete(id);
-    this.#entities.delete(id);
+    this.#wishes.settle(id);
   }
 
   async #deliver(id: string): Promise<void> {
@@ -673,10 +624,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       await this.attempt(this.client.update(server, { mode }));
-      if (this.#made.has(id)) this.#modes.set(id, mode);
+      if (this.#made.has(id)) this.#wishes.add(id, { mode });
       return;
     }
-    this.#modes.set(id, mode);
+    this.#wishes.add(id, { mode });
     this.#show({ records: { ...records, mode } });
   }
 
@@ -713,10 +664,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       await this.attempt(this.client.update(server, { model }));
-      if (this.#made.has(id)) this.#models.set(id, model);
+      if (this.#made.has(id)) this.#wishes.add(id, { model });
       return;
     }
-    this.#models.set(id, model);
+    this.#wishes.add(id, { model });
     this.#show({ records: { ...records, model } });
   }
 
@@ -726,10 +677,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       const done = await this.attempt(this.client.update(server, { runtime }));
-      if (done && this.#made.has(id)) this.#runtimes.set(id, runtime);
+      if (done && this.#made.has(id)) this.#wishes.add(id, { runtime });
       return;
     }
-    this.#runtimes.set(id, runtime);
+    this.#wishes.add(id, { runtime });
     this.#show({ records: { ...records, runtime } });
   }
 
@@ -739,10 +690,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       const done = await this.attempt(this.client.update(server, { attached_entities: [...entities] }));
-      if (done && this.#made.has(id)) this.#entities.set(id, entities);
+      if (done && this.#made.has(id)) this.#wishes.add(id, { entities });
       return done;
     }
-    this.#entities.set(id, entities);
+    this.#wishes.add(id, { entities });
     this.#show({ records: { ...records, entities } });
     return true;
   }
@@ -833,35 +784,4 @@ export abstract class Chat<S extends ChatState = ChatState> {
     for (const id of [...this.#watches.keys()]) this.#unwatch(id);
     this.inbox.close();
   }
-}
-
-const stopped = new ApiError({ code: "cancelled", message: "You stopped this before it was sent." });
-
-/** Whether the server has refused a request. After any other failure it may have carried it out. */
-const isRefusal = (e: ApiError): boolean => (e.status >= 400 && e.status < 500) || isOfMessage(e);
-
-/** Whether an error says that the message itself cannot be accepted, so that nothing of it was kept. */
-const isOfMessage = (e: ApiError): boolean => /^(message|resources|app)\b/.test(e.field);
-
-/** The turns after a given one, or all turns if it is not there. */
-function turnsAfter(turns: readonly TurnView[] | null, id: string | undefined): readonly TurnView[] {
-  return (turns ?? []).slice((turns ?? []).findIndex((t) => t.id === id) + 1);
-}
-
-/** The cost of those turns that had ended by an event. */
-function spentUpTo(turns: readonly TurnView[] | null, records: Records, version: number): number {
-  let usd = 0;
-  for (const t of turns ?? []) if ((records.events.get(t.id)?.at(-1)?.seq ?? 0) <= version) usd += t.usage?.usd ?? 0;
-  return usd;
-}
-
-/** Whether a turn is open, and the queue is not held. */
-function goesOn(w: Watch): boolean {
-  return openTurn(w) !== undefined && !heldIn(exchangesOf(w.view.transcript.turns, w.view.live, w.view.records));
-}
-
-/** The turn that runs or waits for an answer, otherwise the first in the queue. */
-function openTurn(w: Watch): string | undefined {
-  const turns = w.view.transcript.turns ?? [];
-  return (turns.findLast((t) => t.status === "running" || t.status === "waiting" || t.resumes) ?? turns.find((t) => t.status === "pending"))?.id;
 }
