@@ -5,8 +5,8 @@
 // says how to build the pages in place of showing them.
 //
 // A [Site] answers GET and HEAD of "/" (the list of apps), "/apps/{app}/" (the
-// page of an app), "/login.html" (where a browser comes back to from a login at another service), "/account.html" (what acts as a person)
-// and the files that these pages load. Below the page of an app
+// page of an app), "/login.html" (where a browser comes back to from a login at another service), "/account.html" (what acts as a person),
+// "/offline.html" (which browsers keep for when there is no connection) and the files that these pages load. Below the page of an app
 // are its logo, its colours as look.css, and app.webmanifest. The page of an app
 // that is not served has the status 404, and asks the server why. The
 // pages name their files relative to themselves, so they work below any prefix
@@ -85,7 +85,8 @@ const (
 	appPage     = "app.html"
 	loginPage   = "login.html"
 	accountPage = "account.html"
-	sidecar     = "sidecar.js" // the panel for pages of others
+	offlinePage = "offline.html" // what the worker shows without a connection
+	sidecar     = "sidecar.js"   // the panel for pages of others
 	noTitle     = "<title>Parley</title>"
 	noLogo      = `type="image/svg+xml" href="./favicon.svg"`
 )
@@ -140,7 +141,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		inApp = false
 	}
-	plain := !inApp && (rest == loginPage || rest == accountPage)
+	plain := !inApp && (rest == loginPage || rest == accountPage || rest == offlinePage)
 	there := rest == "" || s.isFile(rest) || inApp && isOwn(rest) || plain
 	switch {
 	case !reads:

@@ -281,15 +281,20 @@ func TestProgramsGetTheOneShape(t *testing.T) {
 	}
 }
 
-// TestWorker: the worker of notifications is asked for again each time, below every prefix, and loads
+// TestWorker: the worker of the pages is asked for again each time, below every prefix, and loads
 // and asks nothing but this server.
 func TestWorker(t *testing.T) {
 	t.Parallel()
-	site := web.New(fstest.MapFS{"app.html": {Data: []byte("x")}, "worker.js": {Data: []byte("self")}}, func(string) (web.Look, bool) { return web.Look{}, true })
+	site := web.New(fstest.MapFS{"app.html": {Data: []byte("x")}, "worker.js": {Data: []byte("self")}, "offline.html": {Data: []byte("none")}}, func(string) (web.Look, bool) { return web.Look{}, true })
 	w := httptest.NewRecorder()
 	site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/worker.js", nil))
 	h := w.Header()
 	if w.Code != http.StatusOK || h.Get("Cache-Control") != "no-cache" || !strings.Contains(h.Get("Content-Type"), "javascript") || !strings.Contains(h.Get("Content-Security-Policy"), "connect-src 'self'") {
 		t.Errorf("%d %v", w.Code, h)
+	}
+	page := httptest.NewRecorder()
+	site.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/offline.html", nil))
+	if page.Code != http.StatusOK || page.Body.String() != "none" {
+		t.Errorf("the page without a connection: %d %s", page.Code, page.Body)
 	}
 }

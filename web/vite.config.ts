@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -12,7 +13,7 @@ const server = process.env.PARLEY_URL ?? "http://127.0.0.1:8000";
 export default defineConfig({
   // Relative, so that the pages work under any prefix (an ingress, a reverse proxy with a path).
   base: "./",
-  plugins: [react(), tailwindcss(), appPaths(), keepPlaceholder(), precompress()],
+  plugins: [react(), tailwindcss(), appPaths(), keepPlaceholder(), workerOfBuild(), precompress()],
   build: {
     target: "es2023",
     modulePreload: { polyfill: false },
@@ -51,6 +52,28 @@ function keepPlaceholder(): Plugin {
     apply: "build",
     generateBundle() {
       this.emitFile({ type: "asset", fileName: ".gitkeep", source: "" });
+    },
+  };
+}
+
+/** Puts a digest of the build into its worker: what it keeps of one build is not that of another. */
+function workerOfBuild(): Plugin {
+  let out = "dist";
+  return {
+    name: "worker-of-build",
+    apply: "build",
+    configResolved(config) {
+      out = config.build.outDir;
+    },
+    writeBundle() {
+      const digest = createHash("sha256");
+      for (const name of readdirSync(out, { recursive: true, encoding: "utf8" }).sort()) {
+        if (statSync(join(out, name)).isFile()) digest.update(name).update(readFileSync(join(out, name)));
+      }
+      const worker = readFileSync(join(out, "worker.js"), "utf8");
+      const mark = 'const build = "development";';
+      if (!worker.includes(mark)) throw new Error("worker.js has no place for the digest of the build");
+      writeFileSync(join(out, "worker.js"), worker.replace(mark, `const build = "${digest.digest("hex").slice(0, 16)}";`));
     },
   };
 }

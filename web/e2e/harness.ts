@@ -118,10 +118,12 @@ const startChromium = () =>
     ],
   });
 
-export async function startBrowser(viewport: { width: number; height: number }, options: { touch?: boolean; reducedMotion?: boolean } = {}): Promise<Browser> {
+/** With worker, the page's worker is installed. Tests that stand between page and server do without: requests that pass a worker pass them by. */
+export async function startBrowser(viewport: { width: number; height: number }, options: { touch?: boolean; reducedMotion?: boolean; worker?: boolean } = {}): Promise<Browser> {
   started ??= startChromium();
   const context = await (await started).newContext({
     viewport,
+    serviceWorkers: options.worker ? "allow" : "block",
     hasTouch: options.touch ?? false,
     isMobile: options.touch ?? false,
     reducedMotion: options.reducedMotion ? "reduce" : "no-preference",

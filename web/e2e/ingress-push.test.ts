@@ -21,7 +21,7 @@ afterAll(() => server.stop());
 test("a browser is registered below the prefix, and a permission is answered from its notification", async () => {
   const ingress = await Ingress.before(server.url);
   const service = await PushService.start();
-  const browser = await startBrowser(phone, { touch: true });
+  const browser = await startBrowser(phone, { touch: true, worker: true });
   const { page, context } = browser;
   await context.grantPermissions(["notifications"], { origin: ingress.url });
   await service.of(page);

@@ -19,6 +19,8 @@ export class Ingress {
   /** The requests that are not the add-on's. */
   readonly outside: string[] = [];
   readonly asked: string[] = [];
+  /** What the add-on sends as its worker in place of its own, as after an update. */
+  worker: ((script: string) => string) | undefined;
   user: User | undefined = { id: "6f1b2c3d4e5f60718293a4b5c6d7e8f9", name: "ana", displayName: "Ana" };
   readonly #target: URL;
   readonly #server = createServer((request, response) => this.#serve(request, response));
@@ -27,9 +29,10 @@ export class Ingress {
     this.#target = new URL(target);
   }
 
-  static async before(target: string): Promise<Ingress> {
+  /** port is that of one that was closed. */
+  static async before(target: string, port = 0): Promise<Ingress> {
     const ingress = new Ingress(target);
-    await new Promise<void>((ready) => ingress.#server.listen(0, "127.0.0.1", ready));
+    await new Promise<void>((ready) => ingress.#server.listen(port, "127.0.0.1", ready));
     ingress.url = `http://127.0.0.1:${(ingress.#server.address() as AddressInfo).port}`;
     return ingress;
   }
@@ -66,6 +69,7 @@ export class Ingress {
     // The two proxies request encodings that they understand, and decode the response.
     delete headers["accept-encoding"];
     for (const name of Object.keys(headers)) if (name.startsWith("x-remote-user-")) delete headers[name];
+    if (this.worker && path.endsWith("/worker.js")) delete headers["if-none-match"]; // it is not what the add-on has
     headers["x-ingress-path"] = prefix;
     headers["x-forwarded-for"] = "192.168.1.20, 127.0.0.1";
     headers["x-forwarded-host"] = from.headers.host;
@@ -80,6 +84,14 @@ export class Ingress {
       const back = { ...answer.headers };
       // Only the media type itself is passed on.
       if (back["content-type"]) back["content-type"] = back["content-type"].split(";")[0]?.trim();
+      if (this.worker && path.endsWith("/worker.js")) {
+        const change = this.worker;
+        delete back["content-length"];
+        delete back.etag;
+        let script = "";
+        answer.setEncoding("utf8").on("data", (chunk: string) => (script += chunk)).once("end", () => to.writeHead(answer.statusCode ?? 502, back).end(change(script)));
+        return;
+      }
       to.writeHead(answer.statusCode ?? 502, back);
       to.flushHeaders();
       answer.pipe(to);

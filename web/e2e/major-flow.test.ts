@@ -22,9 +22,9 @@ async function flow(runtime: string, cli?: string): Promise<void> {
   const how = { data, pace: "10ms", ...(cli && { claude: cli }) };
   let server = await startServer(how);
   onTestFinished(() => server.stop());
-  const desk = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+  const desk = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true, worker: true });
   onTestFinished(() => desk.close());
-  const hand = await startBrowser(phone, { touch: true, reducedMotion: true });
+  const hand = await startBrowser(phone, { touch: true, reducedMotion: true, worker: true });
   onTestFinished(() => hand.close());
   const p = parts(desk.page);
   const card = (b: Browser) => b.page.locator("main [data-interaction]").last();

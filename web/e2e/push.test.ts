@@ -27,7 +27,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   service = await PushService.start();
-  browser = await startBrowser(phone, { touch: true });
+  browser = await startBrowser(phone, { touch: true, worker: true });
   await browser.context.grantPermissions(["notifications"], { origin: new URL(server.url).origin });
   await service.of(browser.page);
   worker = await Worker.of(browser.page);

@@ -1,10 +1,71 @@
 // The worker of Parley's pages. It shows what the server sends by web push, and takes answers from
-// the notifications. It keeps and answers no requests, so a page never sees anything that is old.
+// the notifications. Without a connection it has a page that says so.
+//
+// It keeps only files of the build, which are the same for everybody: the page for when there is no connection with what that
+// loads, and scripts, styles and fonts whose names change with their content. It does not touch any other request, so a
+// page never sees an answer of the server that is old, and nothing of a user is kept.
+
+/** A digest of the build. vite.config.ts puts it here, so that each build has another worker, which browsers take at once. */
+const build = "development";
 
 const base = new URL("./", self.location.href);
+const kept = `parley ${base.pathname} `;
+const cacheName = kept + build;
 
-self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+const noConnection = "offline.html";
+/** What that page loads. */
+const itsFiles = ["offline.css", "offline.js", "theme.js", "favicon.svg"];
+
+self.addEventListener("install", (event) => {
+  self.skipWaiting();
+  event.waitUntil(prepare());
+});
+self.addEventListener("activate", (event) => event.waitUntil(begin()));
+self.addEventListener("fetch", (event) => {
+  const { request } = event;
+  const url = new URL(request.url);
+  if (request.method !== "GET" || url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return;
+  const path = url.pathname.slice(base.pathname.length).replace(/^apps\/[^/]+\//, ""); // each app's page loads the same files below itself
+  if (request.mode === "navigate" ? isPage(url.pathname.slice(base.pathname.length)) : itsFiles.includes(path)) event.respondWith(orKept(event, request.mode === "navigate" ? noConnection : path));
+  else if (/^assets\/[\w.-]+$/.test(path)) event.respondWith(asset(request, path));
+});
+
+/** Whether a browser that goes there is shown a page of Parley: not a download, nor the description of the API. */
+const isPage = (path) => /^(?:apps\/[^/]+\/)?(?:(?:login|account)\.html)?$/.test(path);
+
+/** The push part works without these files, so a failure here is none of the worker. */
+async function prepare() {
+  const cache = await caches.open(cacheName);
+  await Promise.allSettled([noConnection, ...itsFiles].map((name) => cache.add(new Request(new URL(name, base), { cache: "reload" }))));
+}
+
+async function begin() {
+  for (const name of await caches.keys()) if (name.startsWith(kept) && name !== cacheName) await caches.delete(name);
+  await self.registration.navigationPreload?.enable(); // a page is asked for while this worker starts
+  await self.clients.claim();
+}
+
+/** What the server sends; without a connection, a file that is kept. */
+async function orKept(event, name) {
+  try {
+    return (await event.preloadResponse) ?? (await fetch(event.request));
+  } catch (cause) {
+    const page = await (await caches.open(cacheName)).match(new URL(name, base));
+    if (!page) throw cause;
+    return page;
+  }
+}
+
+/** A file whose name changes with its content. */
+async function asset(request, path) {
+  const cache = await caches.open(cacheName);
+  const at = new URL(path, base);
+  const have = await cache.match(at);
+  if (have) return have;
+  const answer = await fetch(request);
+  if (answer.ok && answer.type === "basic" && !answer.redirected) await cache.put(at, answer.clone()).catch(() => undefined); // the disk may be full
+  return answer;
+}
 
 self.addEventListener("push", (event) => event.waitUntil(pushed(event.data)));
 self.addEventListener("notificationclick", (event) => event.waitUntil(clicked(event.notification, event.action)));

@@ -117,7 +117,7 @@ export const remove = async (client: Client, id: string): Promise<void> => {
 };
 
 /**
- * Installs the worker, and keeps the registration of a browser true that has one: a push service may
+ * Installs the worker, which without a connection has a page that says so, and keeps the registration of a browser true that has one: a push service may
  * have given it another address, and the server another key.
  */
 export async function connectWorker(client: Client, told: { open(hash: string): void; news(): void }): Promise<void> {
@@ -142,10 +142,19 @@ export async function connectWorker(client: Client, told: { open(hash: string): 
     }
   });
   navigator.serviceWorker.startMessages();
+  await quiet(); // the page comes first
+  await worker(client.base);
   const { Notification: n } = window;
   if (ownDevice(client.base) === "" || typeof n === "undefined" || n.permission !== "granted" || !("PushManager" in window)) return;
   await subscribe(client);
 }
+
+/** Waits until the browser has time. */
+const quiet = (): Promise<void> =>
+  new Promise((done) => {
+    if (typeof requestIdleCallback === "function") requestIdleCallback(() => done(), { timeout: 5000 });
+    else setTimeout(done, 1000);
+  });
 
 type Told =
   | { type: "parley.open"; hash: string }
