@@ -55,6 +55,9 @@ type Options struct {
 	// route.
 	Providers func(ctx context.Context) []ProviderInfo
 
+	// Missing says why a runtime cannot carry out turns now; nil, also the function: it can.
+	Missing func(runtime string) error
+
 	// Page returns how an app's page looks; nil: it is not known.
 	Page func(app string) AppPage
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -547,7 +548,12 @@ func TestExport_and_import_give_the_same_conversation(t *testing.T) {
 func TestServer_says_what_it_is(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App(func(a *parley.App) { a.Examples = []string{"Hello?"}; a.Wires = []string{"chat"} }),
-		func(o *api.Options) { o.Notices = []string{"No login."} })
+		func(o *api.Options) {
+			o.Notices = []string{"No login."}
+			o.Missing = func(string) error {
+				return parley.Errorf(parley.CodeUnavailable, "the program is not installed").WithHint("install it in /opt")
+			}
+		})
 	var apps struct{ Apps []api.AppInfo }
 	w.call(200, &apps, "GET", "/v1/apps", "")
 	if len(apps.Apps) != 1 {
@@ -557,6 +563,9 @@ func TestServer_says_what_it_is(t *testing.T) {
 	if a.Name != "test" || a.Model.Scripted || a.Agents[0].Name != "lead" || a.Examples[0] != "Hello?" || a.Wires[0] != "chat" ||
 		a.Notices[0] != "No login." || strings.Join(a.Modes, " ") != "default acceptEdits plan" || len(a.Notices) != 1 {
 		t.Errorf("app: %+v", a)
+	}
+	if want := map[string]string{a.Runtime: "the program is not installed"}; !maps.Equal(a.RuntimesMissing, want) {
+		t.Errorf("what is missing: %v, want %v", a.RuntimesMissing, want)
 	}
 	w.call(200, &a, "GET", "/v1/apps/test", "")
 	w.call(404, nil, "GET", "/v1/apps/other", "")

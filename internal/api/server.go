@@ -34,8 +34,10 @@ type AppInfo struct {
 	FixedModel  bool           `json:"fixed_model" doc:"Callers cannot choose a model."`
 	Runtime     string         `json:"runtime" doc:"What carries out its turns, unless a session chooses another: loop or claude."`
 	Runtimes    []string       `json:"runtimes" nullable:"false" doc:"What sessions may choose besides."`
-	Page        AppPage        `json:"page"`
-	Notices     []string       `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
+	// RuntimesMissing are those that cannot carry out turns now.
+	RuntimesMissing map[string]string `json:"runtimes_missing,omitempty" doc:"Of these, which cannot carry out turns now, and why, such as that a program is not installed."`
+	Page            AppPage           `json:"page"`
+	Notices         []string          `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
 }
 
 // AppPage is how an app looks on its page, which is at /apps/{name}/.
@@ -244,6 +246,16 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 	}
 	if s.o.Page != nil {
 		info.Page = s.o.Page(a.Name)
+	}
+	if s.o.Missing != nil {
+		for _, name := range append([]string{a.Runtime}, a.Runtimes...) {
+			if err := s.o.Missing(name); err != nil {
+				if info.RuntimesMissing == nil {
+					info.RuntimesMissing = map[string]string{}
+				}
+				info.RuntimesMissing[name] = parley.Info(err).Message
+			}
+		}
 	}
 	for _, m := range []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions} {
 		if a.Policy.Offers(m) {

@@ -389,7 +389,13 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
 		Partial:   writer.Partial,
-		Page:      p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Devices: devices, Schedules: h.schedules, Files: p.userFiles(h.engine, h.scopes),
+		Missing: func(runtime string) error {
+			if n, ok := carriers[runtime].(seam.Needing); ok {
+				return n.Missing()
+			}
+			return nil
+		},
+		Page: p.shown, Kill: p.kill, Logins: p.logins, Access: h.access, Devices: devices, Schedules: h.schedules, Files: p.userFiles(h.engine, h.scopes),
 		Version: version, Off: p.notServed(), Mistakes: h.anew.wrong, Outages: h.anew.outages, AppNotices: h.notices, Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		Limits: p.limits(),
 	})

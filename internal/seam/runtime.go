@@ -26,6 +26,12 @@ type Equipped interface {
 	Equip(app *parley.App) *parley.App
 }
 
+// Needing is a Runtime that needs something which may not be there, such as a program.
+type Needing interface {
+	// Missing says what is not there; nil: turns can be carried out. It answers at once.
+	Missing() error
+}
+
 // Starter is a Runtime that begins turns on its own, for example because background work of an
 // earlier turn has ended. An engine calls Starts once, before any Run. The runtime may call
 // start at any time after that, but not in Run's own goroutine. When start has returned a turn,

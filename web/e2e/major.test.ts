@@ -15,7 +15,7 @@ let server: Server;
 let browser: Browser;
 
 beforeAll(async () => {
-  server = await startServer({ pace: "1ms", own: join(import.meta.dirname, "lake") });
+  server = await startServer({ pace: "1ms", own: join(import.meta.dirname, "lake"), claude: "/nonexistent/claude" });
   browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
 });
 afterAll(async () => {
@@ -35,7 +35,7 @@ const begin = async (app: string) => {
 };
 
 const file = () => `${server.url}/v1/workspaces/file?${new URLSearchParams({ app: "major", workspace: "lake", path: "docs/support-hours.md" })}`;
-const read = async () => (await (await fetch(file())).json()) as { text: string; version: string };
+const read = async () => (await (await fetch(file())).json()) as { text: string };
 
 describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
   test("shows what each value of an entity is and will be, and how its text changes", async () => {
@@ -52,8 +52,8 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
     await lookAt(browser, "major-values", 900, [1440, 390]);
 
     // Somebody else changes it meanwhile: the card has what it is now.
-    const { text, version } = await read();
     const entity = file().replace("workspaces/file", "entities/entity");
+    const { body: text, version } = (await (await fetch(entity)).json()) as { body: string; version: string };
     const put = await fetch(entity, { method: "PUT", body: JSON.stringify({ body: text.replace("status: active", "status: closed"), version, reason: "It is closed" }), headers: { "Content-Type": "application/json" } });
     expect(put.status, await put.text()).toBe(200);
     await expect.poll(said).toContain("status now: closed → then: draft");
@@ -103,7 +103,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
     await page().getByRole("button", { name: "Fork from here" }).click();
     const line = page().locator("[data-forked]");
     await line.getByText("Files are read in this fork, and not changed.").waitFor();
-    await p.ask("Set the status of the page on pricing to draft");
+    await p.ask("Set the status of the page on support hours to archived");
     await expect.poll(() => p.answers.count()).toBe(2);
     await p.done();
     await p.last.getByText(/the session's workspace is read-only because it is a fork/).waitFor();
@@ -119,7 +119,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
   test("going back over a commit of the lake says that it stays, and where the earlier text is", async () => {
     const p = parts(page());
     await begin("major");
-    await p.ask("Set the status of the page on returns to draft");
+    await p.ask("Set the status of the page on support hours to archived");
     await card().getByRole("button", { name: "Allow once" }).click();
     await p.done();
     await page().getByRole("button", { name: "Go back to before this message" }).focus();
@@ -128,6 +128,40 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
     expect(await dialog().getByRole("radio").count()).toBe(0); // no file would go back, so there is nothing to choose
     await lookAt(browser, "major-rewind", 900, [1440, 390]);
     await dialog().getByRole("button", { name: "Cancel" }).click();
+  });
+
+  test("shows what carries out its turns, from where on, and what cannot", async () => {
+    const p = parts(page());
+    const menu = page().getByRole("button", { name: /^Runtime: / });
+    const at = async () => (await page().locator("article, [data-moved]").allInnerTexts()).map((t) => /^From here on, .*/.exec(t)?.[0] ?? "an answer");
+    await begin("major");
+    await p.ask("When is the support line answered?");
+    await p.done();
+    await menu.click();
+    const claude = page().getByRole("menuitemradio", { name: /^Claude CLI/ });
+    expect(await claude.innerText()).toContain("Not now: the Claude CLI is not installed.");
+    expect(await claude.getAttribute("aria-disabled")).toBe("true");
+    await lookAt(browser, "major-runtimes", 900, [1440]);
+    await claude.click({ force: true }); // changes nothing
+    await page().keyboard.press("Escape");
+    expect(await menu.innerText()).toBe("Parley");
+
+    // A client that chooses it all the same.
+    const { sessions } = (await (await fetch(`${server.url}/v1/sessions?app=major`)).json()) as { sessions: { id: string }[] };
+    await fetch(`${server.url}/v1/sessions/${sessions[0]!.id}`, { method: "PATCH", body: JSON.stringify({ runtime: "claude" }), headers: { "Content-Type": "application/json" } });
+    await expect.poll(at).toEqual(["an answer", "From here on, Claude CLI carries out the turns."]);
+    await p.ask("Who is on call this week?");
+    await p.last.getByRole("alert").getByText(/the Claude CLI/i).waitFor();
+    await lookAt(browser, "major-moved", 900, [1440, 390]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    await menu.click();
+    await page().getByRole("menuitemradio", { name: /^Parley/ }).click();
+    await p.ask("Who is on call this week?");
+    await p.done();
+    const all = ["an answer", "From here on, Claude CLI carries out the turns.", "an answer", "From here on, Parley carries out the turns.", "an answer"];
+    await expect.poll(at).toEqual(all);
+    await page().reload();
+    await expect.poll(at).toEqual(all);
   });
 
   test("says what a model was told of an earlier conversation", async () => {

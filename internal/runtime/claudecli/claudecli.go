@@ -87,6 +87,16 @@ type Runtime struct {
 	begin func(context.Context, parley.SessionID, seam.OwnTurn) (parley.TurnID, error)
 }
 
+var _ seam.Needing = (*Runtime)(nil)
+
+// Missing implements seam.Needing: there may be no CLI. Where it was looked for is for the operator alone.
+func (rt *Runtime) Missing() error {
+	if _, err := rt.opt.Find(); err != nil {
+		return ErrMissing
+	}
+	return nil
+}
+
 // New makes a Runtime. It starts nothing.
 func New(models seam.Models, o Options) *Runtime {
 	if o.Most <= 0 {

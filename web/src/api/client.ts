@@ -112,6 +112,8 @@ export interface AppInfo {
   /** What carries out its turns, unless a session chooses another of runtimes. */
   runtime?: string;
   runtimes?: string[];
+  /** Of these, which cannot carry out turns now, and why. */
+  runtimes_missing?: Record<string, string>;
   agents?: { name: string; description?: string; model?: string }[];
   tools?: { name: string; description: string; effect: Effect; edits?: boolean }[];
   page?: AppPage;

@@ -10,14 +10,16 @@ export function ForkedHere() {
   const readOnly = useChat((s) => s.opened.records.readOnly);
   return (
     <p data-forked className="my-2 rounded-lg border border-dashed border-border px-3 py-2 text-center text-sm text-balance wrap-anywhere text-text-muted">
-      Forked here from <Origin />.{readOnly && " Files are read in this fork, and not changed."}
+      Up to here this is a copy of <Origin />.{readOnly && " Files are read in this fork, and not changed."}
     </p>
   );
 }
 
 /** A link to the conversation that a fork is a copy of. */
 function Origin({ onFollow }: { onFollow?: () => void }) {
-  const { href, title } = useParent();
+  const parent = useParent();
+  if (!parent) return "another conversation";
+  const { href, title } = parent;
   return (
     <a href={href} onClick={onFollow} className="reach text-link underline underline-offset-2">
       {title === "" ? "another conversation" : `“${oneLine(title, 60)}”`}

@@ -5,6 +5,7 @@ import { Boundary } from "../ui/boundary.tsx";
 import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
 import { lazily } from "../ui/lazily.ts";
+import { Moved } from "./Moved.tsx";
 import { DirectCall } from "./DirectCall.tsx";
 import { ForkedHere } from "./Forked.tsx";
 import { AgentMessage, prepareAnswers, putBack } from "./AgentMessage.tsx";
@@ -35,6 +36,8 @@ export function MessageList({ opened }: { opened: Opened }) {
   const places = useMemo(() => between(opened.rewinds, shown, !more), [opened.rewinds, shown, more]);
   const { forkedAt } = opened.records;
   const forked = useMemo(() => (forkedAt > 0 ? placeOf(forkedAt, shown, !more) : -1), [forkedAt, shown, more]);
+  const { moves } = opened.records;
+  const moved = useMemo(() => between(moves, shown, !more), [moves, shown, more]);
   const [to, setTo] = useState<{ where: Where; message: string }>();
   const undo = (seq: number) => setTo({ where: { undo: seq }, message: "" });
   const busy = opened.phase !== "live" || opened.rewinding || (last !== undefined && isOpen(last.standing));
@@ -104,6 +107,7 @@ export function MessageList({ opened }: { opened: Opened }) {
           {shown.map((x, i) => (
             <Fragment key={keys.get(x.id) ?? x.id}>
               {i === forked && <ForkedHere />}
+              {i > 0 && <Moved to={moved[i]?.at(-1)} />}
               {places[i]?.map((r) => (
                 <WentBack key={r.seq} rewind={r} onUndo={busy ? undefined : () => undo(r.seq)} />
               ))}
@@ -123,6 +127,7 @@ export function MessageList({ opened }: { opened: Opened }) {
             </Fragment>
           ))}
           {forked === shown.length && <ForkedHere />}
+          {shown.length > 0 && <Moved to={moved.at(-1)?.at(-1)} />}
           {opened.rewinding && <p role="status" className="animate-pulse-soft py-3 text-center text-sm text-text-muted">Files are being restored…</p>}
           {!opened.rewinding && places.at(-1)?.map((r) => <WentBack key={r.seq} rewind={r} last onUndo={busy ? undefined : () => undo(r.seq)} />)}
         </div>

@@ -31,12 +31,12 @@ export function titleOf(s: ChatState): string {
   return oneLine(s.known[id]?.title || preview || exchanges[0]?.question || "", 120);
 }
 
-/** The conversation that the open one is a copy of: its address, and its name as far as it is known here. */
-export function useParent(): { href: string; title: string } {
+/** The conversation that the open one is a copy of, if it is known here: it may be deleted, or one of another server. */
+export function useParent(): { href: string; title: string } | undefined {
   const parent = useChat((s) => s.opened.records.parent);
-  const key = useChat((s) => Object.keys(s.known).find((id) => s.known[id]?.server === parent) ?? parent);
+  const key = useChat((s) => Object.keys(s.known).find((id) => s.known[id]?.server === parent)) ?? "";
   const title = useChat((s) => s.known[key]?.title || ((s as Partial<ListedState>).entries?.find((e) => e.server === parent)?.name ?? ""));
-  return { href: addressOf(key), title };
+  return key === "" ? undefined : { href: addressOf(key), title };
 }
 
 type Part = ComponentType<{ exchange: Exchange }>;

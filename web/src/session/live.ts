@@ -86,7 +86,7 @@ export function precede(view: SessionView, w: Begins, events: readonly Event[]):
     from,
     holes: [...holes, ...view.holes],
     transcript: { ...rewoundIn(view.transcript, turns, older.rewinds), ...(older.restored && { restored: older.restored }) },
-    records: { ...view.records, forkedAt: view.records.forkedAt || records.forkedAt, events: joined, asked: new Map([...records.asked, ...view.records.asked]), cut: new Set([...records.cut, ...view.records.cut]) },
+    records: { ...view.records, forkedAt: view.records.forkedAt || records.forkedAt, moves: [...records.moves, ...view.records.moves], events: joined, asked: new Map([...records.asked, ...view.records.asked]), cut: new Set([...records.cut, ...view.records.cut]) },
   };
 }
 

@@ -57,6 +57,15 @@ describe("record", () => {
     expect(on).toMatchObject({ mode: "bypassPermissions", pins, rules: [], parent: "p", readOnly: false });
   });
 
+  test("a session knows where it got another runtime, also in a window that is read from its middle", () => {
+    seq = 0;
+    const move = (runtime: string) => event("session.updated", { runtime }, "");
+    const events = [event("session.created", { app: "home", user: "ana" }, ""), move("claude"), event("session.updated", { title: "x" }, ""), move("")];
+    const moves = [{ seq: 2, runtime: "claude" }, { seq: 4, runtime: "" }];
+    expect(fold(...events)).toMatchObject({ runtime: "", moves });
+    expect(record({ ...noRecords, seq: 1, runtime: "" }, events).moves).toEqual(moves);
+  });
+
   test("a fork reads the folder of its parent, unless it names one", () => {
     const of = (created: object, forked: object) => {
       seq = 0;

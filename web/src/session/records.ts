@@ -18,6 +18,11 @@ export interface Asked {
   closedAt?: string;
 }
 
+export interface Move {
+  seq: number;
+  runtime: string;
+}
+
 export interface Records {
   seq: number;
   /** The session's user, as named in the log. */
@@ -27,6 +32,8 @@ export interface Records {
   model: string;
   /** The runtime that the session names; "" means the app's. */
   runtime: string;
+  /** Where it got another runtime, the first first; "" is the app's. */
+  moves: readonly Move[];
   /** The folder that it works in; "" if there is none. */
   workspace: string;
   /** Nothing in the folder is changed. */
@@ -50,7 +57,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", workspace: "", readOnly: false, parent: "", forkedAt: 0, entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map(), cut: new Set() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", runtime: "", moves: [], workspace: "", readOnly: false, parent: "", forkedAt: 0, entities: [], maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map(), cut: new Set() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -88,7 +95,10 @@ export function record(state: Records, events: readonly Event[]): Records {
         if (e.data.rules) next.rules = e.data.rules;
         if (e.data.attached_entities !== undefined) next.entities = e.data.attached_entities ?? []; // null: nothing is attached any more
         if (e.data.model !== undefined && e.data.model !== null) next.model = e.data.model;
-        if (e.data.runtime !== undefined && e.data.runtime !== null) next.runtime = e.data.runtime;
+        if (e.data.runtime !== undefined && e.data.runtime !== null) {
+          next.runtime = e.data.runtime;
+          next.moves = [...next.moves, { seq: e.seq, runtime: e.data.runtime }];
+        }
         break;
       case "session.forked":
         next.rules = [];

@@ -125,16 +125,19 @@ export function MenuLine() {
   return <div role="separator" className="mx-2.5 my-1 h-px bg-border" />;
 }
 
-export function MenuChoice({ icon, children, hint, chosen, onSelect }: { icon: ReactNode; children: ReactNode; hint?: string; chosen: boolean; onSelect(): void }) {
+/** disabled: it can be read, with its hint, and not chosen. */
+export function MenuChoice({ icon, children, hint, chosen, disabled = false, onSelect }: { icon: ReactNode; children: ReactNode; hint?: string; chosen: boolean; disabled?: boolean; onSelect(): void }) {
   const close = use(Close);
   return (
     <button
       type="button"
       role="menuitemradio"
       aria-checked={chosen}
+      aria-disabled={disabled}
       tabIndex={-1}
-      className={`${hint ? `${row} h-auto! items-start! py-2` : row} ${chosen ? "text-link" : ""}`}
+      className={`${hint ? `${row} h-auto! items-start! py-2` : row} ${disabled ? "cursor-not-allowed text-text-muted" : chosen ? "text-link" : ""}`}
       onClick={() => {
+        if (disabled) return;
         close();
         onSelect();
       }}

@@ -1,12 +1,10 @@
-import type { RewindView } from "../../api/types.gen.ts";
-
 /**
  * Where rewinds stand between exchanges: at i those before the i-th, at the end those after all. Of those before
  * the first exchange that is drawn, only the ones after its beginning are known to belong there, unless it is the
  * first of all.
  */
-export function between(rewinds: readonly RewindView[], exchanges: readonly { seq?: number }[], all: boolean): RewindView[][] {
-  const places: RewindView[][] = Array.from({ length: exchanges.length + 1 }, () => []);
+export function between<R extends { seq: number }>(rewinds: readonly R[], exchanges: readonly { seq?: number }[], all: boolean): R[][] {
+  const places: R[][] = Array.from({ length: exchanges.length + 1 }, () => []);
   for (const r of rewinds) places[placeOf(r.seq, exchanges, all)]?.push(r);
   return places;
 }

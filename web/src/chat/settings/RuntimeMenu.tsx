@@ -11,10 +11,11 @@ export function RuntimeMenu({ className }: { className: string }) {
   const choices = runtimesOf(app);
   if (choices.length === 0) return null;
   const now = runtimeOf(app, own);
+  const gone = app?.runtimes_missing?.[now] !== undefined;
   return (
-    <Menu align="start" label={`Runtime: ${runtimeName(now)}`} text={runtimeName(now)} className={`${className} min-w-0 ${now === app?.runtime ? "text-text-muted" : "text-link"}`} icon={<Prompt size={14} />}>
+    <Menu align="start" label={`Runtime: ${runtimeName(now)}${gone ? ", not available" : ""}`} text={runtimeName(now)} className={`${className} min-w-0 ${gone ? "text-danger" : now === app?.runtime ? "text-text-muted" : "text-link"}`} icon={<Prompt size={14} />}>
       {choices.map((r) => (
-        <MenuChoice key={r.value} icon={<Prompt size={16} />} hint={r.hint} chosen={r.value === own || (r.value === "" && own === app?.runtime)} onSelect={() => void chat.setRuntime(r.value)}>
+        <MenuChoice key={r.value} icon={<Prompt size={16} />} hint={r.hint} disabled={r.missing} chosen={r.value === own || (r.value === "" && own === app?.runtime)} onSelect={() => void chat.setRuntime(r.value)}>
           {r.name}
         </MenuChoice>
       ))}
