@@ -100,8 +100,8 @@ func watch(ctx context.Context, t *testing.T, r *enginetest.Rig, o sdkview.Optio
 }
 
 // TestTwoClientsStreamOneSession: two clients send at the same moment, again and again, while
-// both watch, and others join in the middle of a turn. Each time one message is
-// accepted and the other is told that the session is busy. All see the same messages in the same order,
+// both watch, and others join in the middle of a turn: also of the last one, after which nothing comes that would
+// show them what they have missed. Each time one message is accepted and the other is told that the session is busy. All see the same messages in the same order,
 // and no message of one turn between those of another.
 func TestTwoClientsStreamOneSession(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestTwoClientsStreamOneSession(t *testing.T) {
 		o := options(t, r, id)
 		const rounds = 5
 		const late = 20
-		var seen [2 + late][]string
+		var seen [2 + 2*late][]string
 		var all sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		defer all.Wait()
@@ -119,12 +119,14 @@ func TestTwoClientsStreamOneSession(t *testing.T) {
 		for i := range 2 {
 			all.Go(func() { seen[i] = watch(ctx, t, r, o, rounds, nil) })
 		}
+		took := time.Duration(0) // by the round before
 		for round := range rounds {
-			if round == 2 {
+			began := time.Now()
+			if at, joins := map[int]int{2: 2, rounds - 1: 2 + late}[round]; joins {
 				for i := range late {
 					all.Go(func() {
-						time.Sleep(time.Duration(i) * while) // somewhere in the turn
-						seen[2+i] = watch(ctx, t, r, o, rounds, nil)
+						time.Sleep(time.Duration(2*i+1) * took / (2 * late)) // all over the turn: one reads the log while the turn ends
+						seen[at+i] = watch(ctx, t, r, o, rounds, nil)
 					})
 				}
 			}
@@ -145,6 +147,7 @@ func TestTwoClientsStreamOneSession(t *testing.T) {
 			if end := r.Await(sent[won].ID); end.Status != parley.StatusCompleted || end.Response.Message != fmt.Sprintf("the answer to %d from %d", round, won) {
 				t.Fatalf("round %d: %+v", round, end)
 			}
+			took = time.Since(began)
 		}
 		all.Wait()
 		for i := 1; i < len(seen); i++ {
