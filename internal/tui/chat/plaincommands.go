@@ -175,7 +175,7 @@ func (p *plain) about(name, args string) error {
 		}); err != nil {
 			return err
 		}
-		p.say("This is the copy.")
+		p.say("%s", copied(s))
 		return p.open(s.ID)
 	case "queue":
 		if len(c.queue) == 0 {

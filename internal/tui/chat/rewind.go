@@ -245,6 +245,14 @@ func (p *rewinding) draw(m *model, w, h int) (lines []string, x, y int) {
 	return append(lines, d.faint.of(cut("enter or a number chooses "+d.dot+" esc leaves it as it is", w))), 0, -1
 }
 
+// copied says what a fork is.
+func copied(s parley.SessionInfo) string {
+	if s.ReadOnly && s.Workspace != "" {
+		return "This is the copy. It reads the files of " + oneLine(string(s.Workspace)) + " and does not change them."
+	}
+	return "This is the copy."
+}
+
 // fork goes on in a copy of the session, up to a message or whole.
 func (m *model) fork() tea.Cmd {
 	id := m.conv.info.ID
@@ -256,7 +264,7 @@ func (m *model) fork() tea.Cmd {
 				m.fail(err)
 				return nil
 			}
-			m.say("This is the copy.")
+			m.say(copied(s))
 			return m.openSession(s.ID)
 		})
 	}

@@ -191,6 +191,9 @@ func (m *model) head() string {
 	switch {
 	case m.conv != nil:
 		app, title, right = m.conv.info.App, oneLine(titleOf(m.conv.info)), string(m.conv.info.Workspace)
+		if m.conv.info.ReadOnly && right != "" {
+			right += ", read only" // as a copy's is
+		}
 		if m.conv.info.Status != parley.Active {
 			right = string(m.conv.info.Status)
 		}
