@@ -92,6 +92,9 @@ func made(r Result, what string) string {
 		return what + " " + firstLine(r.Output)
 	}
 	text := firstLine(r.Output)
+	if strings.Contains(text, "call is not allowed") { // by a rule, or the session: nobody was asked
+		return "That is not possible here, so nothing was changed. (" + text + ")"
+	}
 	if declined(text) {
 		return "You said no, so nothing was changed. (" + text + ")"
 	}

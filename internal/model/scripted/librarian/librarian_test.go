@@ -29,6 +29,7 @@ type desk struct {
 	tools   []string
 	choose  string // the answer to questions
 	decline bool   // changes
+	forbid  bool   // changes
 	calls   []string
 	n       int
 }
@@ -78,6 +79,9 @@ func (d *desk) run(c librarian.Call) librarian.Result {
 	case c.Tool == "AskUserQuestion":
 		q := in["questions"].([]any)[0].(map[string]any)
 		res.Output = fmt.Sprintf(`{"questions":[],"answers":{%q:%q}}`, q["question"], d.choose)
+		return res
+	case laketools.Changes(c.Tool) && d.forbid:
+		res.Output, res.Failed = "This call is not allowed: the session's workspace is read-only", true
 		return res
 	case laketools.Changes(c.Tool) && d.decline:
 		res.Output, res.Failed = "The user declined this call.", true
@@ -343,6 +347,8 @@ func TestMajorChanges(t *testing.T) {
 	say("mark norderkoog rollout as paused", "You said no, so nothing was changed")
 	file("lake/projects/norderkoog-rollout.md", "status: done")
 	say("delete docs/backups.md", "You said no")
+	d.forbid = true
+	say("delete docs/backups.md", "not possible here", "read-only")
 }
 
 // FuzzAnswer: no request and no result makes it panic, or call without an end.
