@@ -115,7 +115,7 @@ var attacks = map[string]func(){
 	},
 	// own is no way out: it says so if what a command may do does not work.
 	"own": func() {
-		for _, at := range [][2]string{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}, {"unix", "/tmp/own.sock"}} {
+		for _, at := range [][2]string{{"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"}} {
 			l, err := net.Listen(at[0], at[1])
 			if err == nil {
 				err = dial(at[0], l.Addr().String())
@@ -147,6 +147,7 @@ var attacks = map[string]func(){
 	"unix": func() {
 		out(dial("unix", os.Getenv("DIR")+"/socket"), "socket")
 		out(dial("unix", "/run/systemd/journal/socket"), "journal")
+		out(socket(unix.AF_UNIX, unix.SOCK_STREAM, 0), "a socket of somebody in the workspace")
 	},
 	"abstract": func() { out(dial("unix", fmt.Sprint("@parley-test-", env("PORT"))), "abstract") },
 	"ptrace": func() {

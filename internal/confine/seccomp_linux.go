@@ -197,10 +197,7 @@ func (f *filter) memory(sysv bool) {
 // kinds that have no namespaces are refused. With a network there are only TCP and its name lookups,
 // which Landlock limits to ports.
 func (f *filter) sockets(network bool) {
-	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
-	if network {
-		families = families[1:]
-	}
+	families := []uint32{unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK} // a Unix socket in the workspace may be somebody else's; of pairs both ends are here
 	types := []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET}
 	f.call(unix.SYS_SOCKET, func(f *filter) {
 		f.arg(0)

@@ -156,7 +156,7 @@ func TestWaysOut(t *testing.T) {
 		}
 	}
 	if out, e := b.run(`CONFINE_ATTACK=own $SELF`); strings.Contains(out, "BROKEN") || !strings.Contains(out, "own was tried") {
-		t.Errorf("a loopback and sockets of its own: %+v, %s", e, out)
+		t.Errorf("a loopback of its own: %+v, %s", e, out)
 	}
 	before := outside(t, b.dir)
 	for _, w := range ways {
