@@ -125,7 +125,7 @@ func (r *Reader) Retry(ctx context.Context, ask func(context.Context) error) err
 		select {
 		case <-time.After(pause):
 		case <-r.l.down:
-			return err
+			return shuttingDown()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

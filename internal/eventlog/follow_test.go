@@ -263,7 +263,7 @@ func TestAwait(t *testing.T) {
 		synctest.Wait()
 		r.Hangup()
 		r.Hangup()
-		if err := <-ended; parley.CodeOf(err) != parley.CodeUnavailable {
+		if err := <-ended; parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "shutting down") {
 			t.Error(err)
 		}
 	})

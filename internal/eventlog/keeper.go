@@ -190,10 +190,15 @@ func (w *Writer) Close(ctx context.Context) error {
 // Hangup ends every current and later Follow and Watch with CodeUnavailable, for a server
 // that is about to stop while its turns still run.
 func (r *Reader) Hangup() {
-	why := parley.Errorf(parley.CodeUnavailable, "the server is shutting down").
-		WithHint("connect again with the last number you have").WithRetry(time.Second)
+	why := shuttingDown()
 	r.l.hubs.endAll(why)
 	r.l.bells.endAll(why)
 	r.l.sets.endAll(why)
 	r.l.hangup()
+}
+
+// shuttingDown is what followers are told when the server stops.
+func shuttingDown() error {
+	return parley.Errorf(parley.CodeUnavailable, "the server is shutting down").
+		WithHint("connect again with the last number you have").WithRetry(time.Second)
 }
