@@ -112,8 +112,9 @@ func (p *process) search(secret func([]byte) bool) (found bool) {
 				return nil //nolint:nilerr // as above
 			}
 			found = found || secret(body)
-			// A line that is still being written is searched again when it is whole.
-			p.searched[name] = searched{s.upTo + int64(bytes.LastIndexByte(body, '\n')+1), info.Size(), info.ModTime()}
+			// A line that is still being written is searched again when it is whole. What is more than a
+			// tail may hold is searched the next time.
+			p.searched[name] = searched{s.upTo + int64(bytes.LastIndexByte(body, '\n')+1), s.upTo + int64(len(body)), info.ModTime()}
 			return nil
 		})
 	}
