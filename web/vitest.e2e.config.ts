@@ -7,8 +7,8 @@ export default defineConfig({
     include: ["e2e/**/*.test.ts"],
     maxWorkers: 2,
     retry: 0,
-    testTimeout: 180_000,
+    testTimeout: 360_000,
     hookTimeout: 120_000,
-    expect: { poll: { timeout: 45_000 } },
+    expect: { poll: { timeout: 90_000 } },
   },
 });

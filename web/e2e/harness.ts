@@ -12,8 +12,8 @@ import { afterAll } from "vitest";
 const root = join(import.meta.dirname, "../..");
 const binary = process.env["PARLEY_BIN"] ?? join(root, "bin/parley");
 /** The time limits for a server's start and end, and for its whole life, in ms. */
-const patience = 45_000;
-const life = 15 * 60_000;
+const patience = 90_000;
+const life = 30 * 60_000;
 const shots = join(import.meta.dirname, "screenshots");
 
 export interface Server {
@@ -128,7 +128,7 @@ export async function startBrowser(viewport: { width: number; height: number }, 
     isMobile: options.touch ?? false,
     reducedMotion: options.reducedMotion ? "reduce" : "no-preference",
   });
-  context.setDefaultTimeout(45_000);
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on("pageerror", (e) => complaints.push(String(e)));

@@ -15,7 +15,7 @@ let crm: string;
 
 const panel = (page: Page) => page.getByRole("dialog", { name: "CRM assistant" });
 const last = (page: Page) => panel(page).locator("article").last();
-const done = (page: Page) => expect.poll(() => last(page).getAttribute("data-state"), { timeout: 15_000 }).toBe("done");
+const done = (page: Page) => expect.poll(() => last(page).getAttribute("data-state")).toBe("done");
 
 async function ask(page: Page, text: string): Promise<void> {
   await panel(page).getByRole("textbox", { name: "Message" }).fill(text);
@@ -55,7 +55,7 @@ const tokenOf = (b: Browser): { value: string } => {
 describe.runIf(!process.env["PARLEY_URL"])("the sidecar on a page that is attacked", () => {
   beforeAll(async () => {
     server = await startServer({ data, pace: "5ms" });
-    crm = await vi.waitUntil(server.crm, { timeout: 5000 });
+    crm = await vi.waitUntil(server.crm, { timeout: 90_000 });
   });
   afterAll(async () => {
     await server?.stop();

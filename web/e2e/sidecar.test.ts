@@ -18,7 +18,7 @@ let crm = "";
 
 async function start(pace: string, addr?: string): Promise<Server> {
   const started = await startServer({ data, pace, ...(crm !== "" && { crm: new URL(crm).host }), ...(addr && { addr }) });
-  const at = await vi.waitUntil(started.crm, { timeout: 5000 });
+  const at = await vi.waitUntil(started.crm, { timeout: 90_000 });
   if (crm !== "" && at !== crm) throw new Error(`the CRM has moved from ${crm} to ${at}`);
   crm = at;
   return started;

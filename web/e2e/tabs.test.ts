@@ -65,7 +65,7 @@ describe.runIf(!process.env["PARLEY_URL"])("eight tabs that are all visible", ()
       await r.continue();
     });
     await answer(last, "Bedside left");
-    for (const tab of [...tabs.slice(0, 6), last]) await expect.poll(() => card(tab).innerText(), { timeout: 10_000 }).toMatch(/^Answered[\s\S]*Bedside left$/);
+    for (const tab of [...tabs.slice(0, 6), last]) await expect.poll(() => card(tab).innerText()).toMatch(/^Answered[\s\S]*Bedside left$/);
     await answer(late, "Bedside right");
     await expect.poll(() => card(late).innerText()).toMatch(/Your answer came too late\.[\s\S]*answered/);
     hear();
