@@ -149,7 +149,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
     // A client that chooses it all the same.
     const { sessions } = (await (await fetch(`${server.url}/v1/sessions?app=major`)).json()) as { sessions: { id: string }[] };
     await fetch(`${server.url}/v1/sessions/${sessions[0]!.id}`, { method: "PATCH", body: JSON.stringify({ runtime: "claude" }), headers: { "Content-Type": "application/json" } });
-    await expect.poll(at).toEqual(["an answer", "From here on, Claude CLI carries out the turns."]);
+    await expect.poll(at).toEqual(["an answer", "From here on, the Claude CLI carries out the turns."]);
     await p.ask("Who is on call this week?");
     await p.last.getByRole("alert").getByText(/the Claude CLI/i).waitFor();
     await lookAt(browser, "major-moved", 900, [1440, 390]);
@@ -158,7 +158,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
     await page().getByRole("menuitemradio", { name: /^Parley/ }).click();
     await p.ask("Who is on call this week?");
     await p.done();
-    const all = ["an answer", "From here on, Claude CLI carries out the turns.", "an answer", "From here on, Parley carries out the turns.", "an answer"];
+    const all = ["an answer", "From here on, the Claude CLI carries out the turns.", "an answer", "From here on, Parley carries out the turns.", "an answer"];
     await expect.poll(at).toEqual(all);
     await page().reload();
     await expect.poll(at).toEqual(all);

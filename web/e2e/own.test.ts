@@ -68,7 +68,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a page of one's own", () => {
   });
 
   test("reaches its app alone, and our pages do not answer it", async () => {
-    const browser = await startBrowser({ width: 1024, height: 800 });
+    const browser = await startBrowser({ width: 1024, height: 800 }, { worker: true });
     const { page } = browser;
     await page.goto(`${pageOf("order")}/`);
     await page.getByLabel("Your order").waitFor();
