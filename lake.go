@@ -67,6 +67,8 @@ type EntityRevision struct {
 	Author  string    `json:"author"`
 	Reason  string    `json:"reason"` // the first line of the commit's message
 	Deleted bool      `json:"deleted,omitempty"`
+	// MovedFrom is the path that it had before, if the commit moved it.
+	MovedFrom string `json:"moved_from,omitempty"`
 }
 
 // LakeChange is a commit of a lake, as the feed of changes has it.

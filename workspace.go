@@ -121,6 +121,8 @@ type FileVersion struct {
 	Session SessionID `json:"session,omitempty"`
 	Turn    TurnID    `json:"turn,omitempty"`
 	Deleted bool      `json:"deleted,omitempty"` // the file was deleted
+	// MovedFrom is the path that the file had before, if the commit moved it.
+	MovedFrom string `json:"moved_from,omitempty"`
 }
 
 // Backlinks are the notes of a workspace that link to a file, in the order of their paths.

@@ -262,7 +262,7 @@ func TestEntityChanges(t *testing.T) {
 	s.refusal(404, "GET", of("/entity", "path", moved.Path), "")
 	var hist lake.History
 	s.call(200, &hist, "GET", of("/history", "path", moved.Path), "")
-	if len(hist.Revisions) != 2 || !hist.Revisions[0].Deleted || hist.Revisions[0].Reason != "Nobody drinks it" || hist.Revisions[0].Author != "ana" {
+	if len(hist.Revisions) != 6 || hist.Revisions[1].MovedFrom != "docs/tea.md" || hist.Revisions[2].MovedFrom != "" || !hist.Revisions[0].Deleted || hist.Revisions[0].Reason != "Nobody drinks it" || hist.Revisions[0].Author != "ana" {
 		t.Errorf("the history is %+v", hist.Revisions)
 	}
 	s.call(200, &e, "GET", of("/history/entity", "path", moved.Path, "commit", hist.Revisions[1].Commit), "")

@@ -355,7 +355,7 @@ func TestLinksOutside(t *testing.T) {
 				return gitrepo.Plan{Edits: []gitrepo.Edit{{Path: "petra/new.md", Body: []byte("new\n")}}}, nil
 			}})
 			said = append(said, fmt.Sprint(err))
-			_, err = g.repo.History(t.Context(), "sebastian/a.md", "", 10)
+			_, err = g.repo.History(t.Context(), "sebastian/a.md", "", 10, nil)
 			said = append(said, fmt.Sprint(err))
 			_, err = g.repo.Pull(t.Context())
 			said = append(said, fmt.Sprint(err))

@@ -36,7 +36,10 @@ func (l *Lake) spelt(ctx context.Context, name string) (string, error) {
 	return clean, err
 }
 
-// History lists the commits that changed an entity. It need not exist any more.
+// follows says where an entity may have been before: where entities are.
+func follows(old string) bool { return mayBe(old) == nil }
+
+// History lists the commits that changed an entity, also those before it was moved. It need not exist any more.
 func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err error) {
 	h.Revisions = []Revision{}
 	name, err = l.spelt(ctx, name)
@@ -46,7 +49,7 @@ func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err
 	most := p.limit()
 	var list []gitrepo.Revision
 	if r, err := l.git(ctx, false); err == nil {
-		if list, err = r.History(ctx, name, p.After, most+1); err != nil {
+		if list, err = r.History(ctx, name, p.After, most+1, follows); err != nil {
 			return h, err
 		}
 	} else if !errors.Is(err, gitrepo.ErrNone) {
@@ -63,7 +66,7 @@ func (l *Lake) History(ctx context.Context, name string, p Page) (h History, err
 		}
 	}
 	for _, r := range list {
-		h.Revisions = append(h.Revisions, Revision{Commit: r.Hash, At: r.At, Author: r.Author, Reason: r.Subject, Deleted: r.Gone})
+		h.Revisions = append(h.Revisions, Revision{Commit: r.Hash, At: r.At, Author: r.Author, Reason: r.Subject, Deleted: r.Gone, MovedFrom: r.From})
 	}
 	if len(h.Revisions) > most {
 		h.Revisions = h.Revisions[:most]
@@ -90,7 +93,7 @@ func (l *Lake) At(ctx context.Context, name, commit string) (e Entity, err error
 	if err != nil {
 		return e, err
 	}
-	body, err := r.Content(ctx, commit, name, MaxEntity)
+	body, err := r.Content(ctx, commit, name, MaxEntity, follows)
 	if err != nil {
 		return e, err
 	}
@@ -118,10 +121,10 @@ func (l *Lake) Diff(ctx context.Context, name, from, to string) (diff string, er
 		if commit == none {
 			return "", false, nil
 		}
-		body, err := r.Content(ctx, commit, name, MaxEntity)
+		body, err := r.Content(ctx, commit, name, MaxEntity, follows)
 		if parley.CodeOf(err) == parley.CodeNotFound {
 			// The commit may be without the file, or there is no such commit.
-			if _, herr := r.History(ctx, name, commit, 1); herr != nil {
+			if _, herr := r.History(ctx, name, commit, 1, follows); herr != nil {
 				return "", false, about(field, herr)
 			}
 			return "", false, nil
@@ -155,9 +158,9 @@ const none = "none"
 
 // before is the last commit of an entity before one; "" is what is not committed.
 func before(ctx context.Context, r *gitrepo.Repo, name, commit string) (string, error) {
-	list, err := r.History(ctx, name, "", 1)
+	list, err := r.History(ctx, name, "", 1, follows)
 	if commit != "" {
-		list, err = r.History(ctx, name, commit, 1)
+		list, err = r.History(ctx, name, commit, 1, follows)
 	}
 	if err != nil || len(list) == 0 {
 		return none, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/parley-server/parley"
@@ -26,12 +27,12 @@ func (f *Files) History(ctx context.Context, at At, name, after string, most int
 		return h, err
 	}
 	if repo != nil {
-		list, err := repo.History(ctx, within, after, most+1)
+		list, err := repo.History(ctx, within, after, most+1, follows(clean, within))
 		if err != nil {
 			return h, err
 		}
 		for _, r := range list {
-			h.Versions = append(h.Versions, parley.FileVersion{ID: r.Hash, At: r.At, Author: r.Author, Subject: r.Subject, Deleted: r.Gone})
+			h.Versions = append(h.Versions, parley.FileVersion{ID: r.Hash, At: r.At, Author: r.Author, Subject: r.Subject, Deleted: r.Gone, MovedFrom: strings.TrimPrefix(r.From, strings.TrimSuffix(within, clean))})
 		}
 	} else {
 		list, err := f.changes(ctx, at, clean)
@@ -56,6 +57,14 @@ func (f *Files) History(ctx context.Context, at At, name, after string, most int
 	return h, nil
 }
 
+// follows says where a file may have been before: in the same workspace, which may be a folder of a larger repository, and not where hidden files are.
+func follows(clean, within string) gitrepo.Follow {
+	return func(old string) bool {
+		name, inside := strings.CutPrefix(old, strings.TrimSuffix(within, clean))
+		return inside && !strings.HasPrefix(name, ".") && !strings.Contains(name, "/.")
+	}
+}
+
 // Version reads a version of a text file, as Read does.
 func (f *Files) Version(ctx context.Context, at At, name, id string, line, lines int) (c parley.FileContent, err error) {
 	clean, repo, within, err := f.repository(ctx, at, name)
@@ -64,7 +73,7 @@ func (f *Files) Version(ctx context.Context, at At, name, id string, line, lines
 	}
 	var body []byte
 	if repo != nil {
-		body, err = repo.Content(ctx, id, within, files.MaxFile)
+		body, err = repo.Content(ctx, id, within, files.MaxFile, follows(clean, within))
 	} else {
 		body, err = f.changed(ctx, at, clean, id)
 	}

@@ -177,7 +177,7 @@ func TestTools(t *testing.T) {
 		{"lake_link", in{"path": "lake/bo.md", "to": "docs/pricing.md", "text": "the prices", "reason": "He owns it"}, []string{"lake/bo.md was changed"}},
 		{"lake_link", in{"path": "lake/bo.md", "to": "docs/pricing.md", "reason": "He owns it"}, []string{"links to docs/pricing.md already, in line 5"}},
 		{"lake_move", in{"path": "docs/pricing.md", "to": "docs/prices.md", "reason": "A better name"}, []string{"It is docs/prices.md now", "Links were changed in README.md, lake/bo.md."}},
-		{"lake_history", in{"path": "docs/prices.md"}, []string{" · ana · A better name\n"}},
+		{"lake_history", in{"path": "docs/prices.md"}, []string{" · ana · A better name (moved from docs/pricing.md)\n", " · ana · Two\n"}},
 		{"lake_history", in{"path": "docs/pricing.md"}, []string{" · ana · A better name (deleted)\n", " · ana · Two\n"}},
 		{"lake_diff", in{"path": "docs/prices.md"}, []string{"There is no difference"}},
 		{"lake_delete", in{"path": "lake/ana.md", "reason": "She has left"}, []string{"lake/ana.md was deleted"}},

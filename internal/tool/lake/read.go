@@ -265,6 +265,9 @@ func history(ctx context.Context, c call) (parley.ToolResult, error) {
 		if r.Deleted {
 			l.add(" (deleted)")
 		}
+		if r.MovedFrom != "" {
+			l.add(" (moved from %s)", oneLine(r.MovedFrom))
+		}
 		l.add("\n")
 	}
 	return l.result("It was never committed.", h.Next), nil

@@ -777,6 +777,7 @@ export interface FileVersion {
   session?: SessionID;
   turn?: TurnID;
   deleted?: boolean; // the file was deleted
+  moved_from?: string;
 }
 
 /** Backlinks are the notes of a workspace that link to a file, in the order of their paths. */

@@ -51,6 +51,7 @@ export default function HistoryDialog({ file, editable, onClose }: { file: FileC
                   <span className="block text-xs leading-5 text-text-muted">
                     <time dateTime={v.at} title={new Date(v.at).toLocaleString()}>{ago(v.at, now)}</time>
                     {v.author && ` · ${oneLine(v.author, 60)}`}
+                    {v.moved_from && ` · moved from ${oneLine(v.moved_from, 200)}`}
                   </span>
                 </button>
               </li>
