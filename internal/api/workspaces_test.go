@@ -600,6 +600,22 @@ func TestFileHistory(t *testing.T) {
 	c.refusal(404, "GET", at("history/file", "shared/petra", "path", "a.md", "id", "HEAD"), "")
 	c.refusal(404, "GET", at("history", "shared/sebastian", "path", "a.md"), "")
 
+	// It goes on before a move in the workspace, and not into another one that is in the same repository.
+	git("mv", "sebastian/a.md", "petra/from.md")
+	git("commit", "-q", "-m", "out of sebastian's")
+	git("mv", "petra/from.md", "petra/to.md")
+	git("commit", "-q", "-m", "moved")
+	var moved parley.FileHistory
+	c.call(200, &moved, "GET", at("history", "shared/petra", "path", "to.md"), "")
+	if len(moved.Versions) != 2 || moved.Versions[0].MovedFrom != "from.md" || moved.Versions[1].MovedFrom != "" {
+		t.Fatalf("moved: %+v", moved)
+	}
+	c.call(200, &then, "GET", at("history/file", "shared/petra", "path", "to.md", "id", moved.Versions[1].ID), "")
+	if then.Text == nil || *then.Text != "heliotrope three" {
+		t.Errorf("before it was moved: %+v", then)
+	}
+	c.refusal(404, "GET", at("history/file", "shared/petra", "path", "to.md", "id", all.Versions[0].ID), "")
+
 	c.write(201, "main", "a.md", "by hand", "")
 	if got := history("main"); len(got.Versions) != 0 || got.Next != "" {
 		t.Errorf("without a repository, and no session: %+v", got)
