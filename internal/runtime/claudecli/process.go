@@ -280,6 +280,9 @@ func (p *process) failure(err error) error {
 	if said == "" && errors.Is(err, errGone) {
 		return errGone // it was killed
 	}
+	if why := p.why(); why != "" {
+		return parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended before it was ready.%s", why).WithHint("allow more, or `0` for no limit")
+	}
 	e := parley.Errorf(parley.CodeUnavailable, "the Claude CLI ended before it was ready").WithHint("`parley doctor` says which version it is and what is missing")
 	if said != "" {
 		e.Message += ": " + parley.Cut(said, 500)

@@ -36,12 +36,12 @@ func Flows(t *testing.T, c CLI) {
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "cut off": cutOff, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
 		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "rules": rules, "unknown tools": unknownTools, "together": together, "condensed": condensed, "deleted": deleted, "secret": secret, "growing": growing, "compacted": compacted, "swapped": swapped,
-		"crashes": crashes, "dying": dies, "swelling": swells, "killed in between": killedAlone, "killed in a call": killedInCall, "killed while reading": killedWhileReading, "agents": agents, "hooks of agents": hooksOfAgents, "hooks, killed": hooksKilled, "hooks, stopped": hooksStopped, "hooks of compaction": hooksOfCompaction, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
+		"crashes": crashes, "dying": dies, "swelling": swells, "memory": memory, "killed in between": killedAlone, "killed in a call": killedInCall, "killed while reading": killedWhileReading, "agents": agents, "hooks of agents": hooksOfAgents, "hooks, killed": hooksKilled, "hooks, stopped": hooksStopped, "hooks of compaction": hooksOfCompaction, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
 		if !c.Real && strings.HasSuffix(name, "in the background") {
 			continue // the stand-in does nothing there
 		}
-		if c.Real && (name == "altered" || name == "growing") || !c.Real && name == "swapped" || c.Real && (name == "dying" || name == "swelling" || name == "cut off") {
+		if c.Real && (name == "altered" || name == "growing") || !c.Real && (name == "swapped" || name == "memory") || c.Real && (name == "dying" || name == "swelling" || name == "cut off") {
 			continue // the real one does not alter, die or swell as one wishes, and cuts what commands print; the stand-in has no fence
 		}
 		t.Run(name, func(t *testing.T) {

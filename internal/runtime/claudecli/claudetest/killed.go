@@ -231,3 +231,37 @@ func swells(t *testing.T, c CLI) {
 		r.Stop()
 	}
 }
+
+// memory: the real CLI works within a quarter of the limit that servers have when nothing else is set, and so does what it
+// starts: a command that wants more fails alone. Where the limit is too small for the CLI itself, the turn fails and says so.
+func memory(t *testing.T, c CLI) {
+	limited := func(n int64) Change {
+		return func(_ *parley.App, o *claudecli.Options, _ *engine.Options) { o.Memory = n }
+	}
+	r := c.start(t, limited(1<<30))
+	defer r.Stop()
+	s := r.Session()
+	swell := "head -c 1200000000 /dev/zero | tail -c 1200000000 | wc -c"
+	if got := r.say(t, s, Step{Use: []Use{write(r, "a.txt", "hello")}}, Step{Use: []Use{bash(swell)}}, Step{Use: []Use{bash("cat a.txt > b.txt")}}, Step{Text: "Done."}); got != "Done." || r.File("b.txt") != "hello" {
+		t.Errorf("%q, %q", got, r.File("b.txt"))
+	}
+	log := r.check(t, s)
+	for _, e := range log {
+		if p, err := e.Payload(); err == nil {
+			if p, ok := p.(parley.ToolEnded); ok && p.Name == "Bash" && strings.Contains(p.Output, "1200000000") {
+				t.Errorf("a command got all the memory that it wanted: %s", p.Output)
+			}
+		}
+	}
+	if n := Count(log, "runtime.noted"); n != 0 || r.Runtime.Processes() != 1 {
+		t.Errorf("%d notes, %d processes\n%s", n, r.Runtime.Processes(), Told(log))
+	}
+	small := c.start(t, limited(48<<20))
+	defer small.Stop()
+	s = small.Session()
+	got := small.Await(small.Send(s.ID, Script(Step{Text: "Done."})).ID)
+	if got.Status != parley.StatusFailed || !strings.Contains(got.Error.Message, "claude.memory") {
+		t.Errorf("%s %+v\n%s", got.Status, got.Error, Told(small.Log(s.ID)))
+	}
+	small.check(t, s)
+}
