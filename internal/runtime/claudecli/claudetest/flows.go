@@ -36,7 +36,7 @@ func Flows(t *testing.T, c CLI) {
 		"turns": turns, "permissions": permissions, "questions": questions, "plans": plans, "stopped": stopped, "cut off": cutOff, "steered": steered,
 		"parked": parked, "resumed": resumed, "lost": lost, "moved": moved, "rewound": rewound, "forked": forked, "budgets": budgets, "outside": outside,
 		"pool": poolFull, "failing": failing, "edited": edited, "altered": altered, "rules": rules, "unknown tools": unknownTools, "together": together, "condensed": condensed, "deleted": deleted, "secret": secret, "growing": growing, "compacted": compacted, "swapped": swapped,
-		"crashes": crashes, "dying": dies, "swelling": swells, "memory": memory, "killed in between": killedAlone, "killed in a call": killedInCall, "killed while reading": killedWhileReading, "agents": agents, "hooks of agents": hooksOfAgents, "hooks, killed": hooksKilled, "hooks, stopped": hooksStopped, "hooks of compaction": hooksOfCompaction, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
+		"crashes": crashes, "dying": dies, "swelling": swells, "after stops": afterStops, "ends of shells in the background": shellsEnd, "memory": memory, "killed in between": killedAlone, "killed in a call": killedInCall, "killed while reading": killedWhileReading, "agents": agents, "hooks of agents": hooksOfAgents, "hooks, killed": hooksKilled, "hooks, stopped": hooksStopped, "hooks of compaction": hooksOfCompaction, "agents in the background": backgroundAgents, "shells in the background": backgroundShells,
 	} {
 		if !c.Real && strings.HasSuffix(name, "in the background") {
 			continue // the stand-in does nothing there
