@@ -166,10 +166,12 @@ func (t *Toolset) output(r seam.Run) parley.ToolResult {
 // state says how a command ended.
 func (b *background) state() string {
 	switch c := b.command; {
+	case b.killed && c.err == nil:
+		return "killed"
+	case c.cut():
+		return "failed. " + c.limit()
 	case c.err != nil:
 		return "failed: " + c.err.Error()
-	case b.killed:
-		return "killed"
 	case c.end.Failed != "":
 		return "failed: " + c.end.Failed
 	case c.end.Limit != "":

@@ -29,8 +29,12 @@ type command struct {
 	stop func() // ends it and waits for its end
 	done chan struct{}
 
-	end confine.End // once done
-	err error       // of the sandbox
+	memory    int64 // the limits that it has
+	processes int
+
+	end  confine.End   // once done
+	late time.Duration // it ran until this limit; 0: it did not
+	err  error         // of the sandbox
 }
 
 // temp is a session's temporary folder.
@@ -54,7 +58,7 @@ func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*co
 	if err != nil {
 		return nil, err
 	}
-	c := &command{out: &spool{}, temp: shared, done: make(chan struct{})}
+	c := &command{out: &spool{}, temp: shared, done: make(chan struct{}), memory: t.o.Memory, processes: t.o.Processes}
 	var said bytes.Buffer
 	var spec proc.Spec
 	var job confine.Job
@@ -82,6 +86,9 @@ func (t *Toolset) start(r seam.Run, line string, root *os.Root, reads bool) (*co
 	c.stop = func() { cancel(); <-c.done }
 	t.work.Go(func() {
 		err := p.Wait()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.late = t.o.Background
+		}
 		if t.o.Unconfined {
 			c.end, c.err = plainEnd(err)
 		} else if c.end, c.err = job.Result(said.String()); c.err != nil {
@@ -207,6 +214,8 @@ func (c *command) result() string {
 	<-c.done
 	text := c.out.take()
 	switch {
+	case c.cut():
+		return join(c.limit(), text)
 	case c.err != nil:
 		return join("The command could not be run: "+c.err.Error(), text)
 	case c.end.Failed != "":
@@ -229,13 +238,20 @@ func (c *command) result() string {
 
 const fullText = "The workspace and /tmp hold more than commands may fill. Until something is removed, commands can only read and remove."
 
-// limit says why the sandbox ended a command.
+// cut reports whether a command was ended because it ran for too long.
+func (c *command) cut() bool {
+	return c.late > 0 && c.end.Limit == "" && (c.err != nil || c.end.Failed != "" || c.end.Code != 0)
+}
+
+// limit says why a command was ended.
 func (c *command) limit() string {
 	switch c.end.Limit {
+	case "":
+		return fmt.Sprintf("The command was ended: it ran for longer than %s, which is the limit.", c.late)
 	case confine.LimitMemory:
-		return "The command was ended: it used more memory than it may."
+		return fmt.Sprintf("The command was ended: it used more memory than it may, which is %d MiB.", c.memory>>20)
 	case confine.LimitProcesses:
-		return "The command was ended: it started more processes and threads than it may."
+		return fmt.Sprintf("The command was ended: it started more processes and threads than it may, which is %d.", c.processes)
 	case confine.LimitDisk:
 		return "The command was ended: the workspace and /tmp hold more than commands may fill, or it wrote far more than that. Remove what is not needed."
 	case confine.LimitFiles:

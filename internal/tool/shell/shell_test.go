@@ -299,7 +299,7 @@ func TestBashEnds(t *testing.T) {
 	}
 }
 
-// TestBashIsBounded: output, memory and what decides about agents have limits, and the model is told.
+// TestBashIsBounded: output, memory, processes, time and what decides about agents have limits, and the model is told.
 func TestBashIsBounded(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, shell.Options{Memory: 256 << 20, Guarded: []string{"CLAUDE.md"}})
@@ -312,6 +312,17 @@ func TestBashIsBounded(t *testing.T) {
 	}
 	if len(g.progress) == 0 {
 		t.Log("the machine was too fast for progress")
+	}
+	if got := g.bash("head -c 600000000 /dev/zero | tail -c 600000000 | wc -c"); !strings.Contains(got, "it used more memory than it may, which is 256 MiB.") {
+		t.Errorf("got %q", got)
+	}
+	short := newRig(t, shell.Options{Background: time.Second})
+	if got := short.ended(short.background("echo one; sleep 1000")); !strings.Contains(got, "Status: failed. The command was ended: it ran for longer than 1s, which is the limit.") {
+		t.Errorf("got %q", got)
+	}
+	many := newRig(t, shell.Options{Processes: 20})
+	if got := many.bash("for i in $(seq 1 60); do sleep 1000 & done; wait"); !strings.Contains(got, "more processes and threads than it may, which is 20.") {
+		t.Errorf("got %q", got)
 	}
 }
 
