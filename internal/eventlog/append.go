@@ -47,6 +47,7 @@ func (l *log) append(ctx context.Context, p parley.Principal, b seam.Batch, even
 	if err := l.seal(ctx, b.Session, ended); err != nil {
 		return err
 	}
+	b.Index.DropChunks = l.withText(b.Session, b.Index.DropChunks)
 	ctx = context.WithoutCancel(ctx)
 	if err := to(ctx, p, b); err != nil {
 		if err = l.settle(ctx, p, b, err); err != nil {

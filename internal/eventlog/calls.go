@@ -19,6 +19,7 @@ type call struct {
 	sealed  bool  // an append that ends it is under way: its text is no longer kept
 	size    int   // bytes of text, of all kinds
 	saved   int   // bytes of the answer's text that are in the store
+	stored  bool  // a save has begun: text of it may be in the store
 	kinds   []*text
 }
 

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,6 +84,7 @@ func (k *keeper) save(ctx context.Context) error {
 			if s := c.answer(); !c.sealed && len(s) > c.saved {
 				chunks = append(chunks, seam.Chunk{Session: h.id, Epoch: h.epoch, Call: c.id, N: c.n, Text: s[c.saved:]})
 				calls = append(calls, saved{h, c, len(s)})
+				c.stored = true
 				h.saving = done
 			}
 		}
@@ -141,6 +143,23 @@ func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.C
 		}
 	}
 	return nil
+}
+
+// withText returns those of sealed calls of whose text something may be in the store: all but the calls
+// that began here and of which nothing was saved, as most replies are over before the first save.
+func (l *log) withText(session parley.SessionID, ids []parley.CallID) []parley.CallID {
+	if len(ids) == 0 {
+		return nil
+	}
+	h := l.hubs.lock(session, false)
+	if h == nil {
+		return ids
+	}
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(ids), func(id parley.CallID) bool {
+		c := h.call(id)
+		return c != nil && !c.stored
+	})
 }
 
 // unseal lets text of calls be stored again, after a failed append.

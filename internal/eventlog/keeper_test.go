@@ -140,3 +140,45 @@ func TestClose_keeps_what_is_new(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+// TestAppend_drops_only_text_that_may_be_stored: most calls end before any of their text is stored, and
+// their append has nothing to remove then.
+func TestAppend_drops_only_text_that_may_be_stored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, eventlog.Options{})
+		var dropped []parley.CallID
+		failing := false
+		d.store.SetFaults(mem.Faults{Before: func(c mem.Call) error {
+			switch {
+			case c.Method == "Append":
+				dropped = append(dropped, c.Batch.Index.DropChunks...)
+			case failing:
+				return errors.New("the outcome is unknown")
+			}
+			return nil
+		}})
+		end := func(call parley.CallID) {
+			b := d.batch(replied(call, "done"))
+			b.Index.DropChunks = []parley.CallID{call}
+			d.send(b)
+		}
+		d.append(started("short"), started("long"), started("unclear"))
+		d.say("short", "done")
+		end("short")
+		d.say("long", "done")
+		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		end("long")
+		failing = true
+		d.say("unclear", "done")
+		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		failing = false
+		end("unclear")
+		end("of an earlier process")
+		if diff := cmp.Diff([]parley.CallID{"long", "unclear", "of an earlier process"}, dropped); diff != "" {
+			t.Errorf("dropped (-want +got):\n%s", diff)
+		}
+	})
+}
