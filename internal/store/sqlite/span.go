@@ -62,16 +62,23 @@ func grow(c *conn, id parley.SessionID, tail string, s span) (string, error) {
 	if tail == "" {
 		return s.String(), nil
 	}
-	all, err := parseSpans(tail)
+	at := len(tail)
+	for range 3 {
+		at = strings.LastIndexByte(tail[:max(at, 0)], ' ')
+	}
+	last, err := parseSpans(tail[at+1:])
 	if err != nil {
 		return "", err
 	}
-	if last := &all[len(all)-1]; last.last+1 == s.first && last.end()+1 == s.at {
-		last.last = s.last // nobody else has appended in between
-		return formSpans(all), nil
+	if l := last[0]; l.last+1 == s.first && l.end()+1 == s.at { // nobody else has appended in between
+		return tail[:at+1] + span{l.first, s.last, l.at}.String(), nil
 	}
-	if len(all) < maxTail {
+	if strings.Count(tail, " ")/3+1 < maxTail {
 		return tail + " " + s.String(), nil
+	}
+	all, err := parseSpans(tail)
+	if err != nil {
+		return "", err
 	}
 	return s.String(), storeSpans(c, id, all)
 }
