@@ -37,7 +37,7 @@ func (l *team) add(agent parley.AgentPath, p parley.Payload) {
 	if err := next.Apply(e.WithData(e.Data)); err != nil {
 		l.t.Fatal(err)
 	}
-	l.s = next
+	l.s = *next
 }
 
 func (l *team) asks(agent parley.AgentPath, id parley.InteractionID) {
@@ -259,7 +259,7 @@ func TestClonesAtOnce(t *testing.T) {
 	ends := make([]team, 4)
 	var all sync.WaitGroup
 	for i := range ends {
-		ends[i] = team{t: t, s: from.s.Clone()}
+		ends[i] = team{t: t, s: *from.s.Clone()}
 		all.Go(func() {
 			for n := range 9 {
 				call := parley.CallID(fmt.Sprint(i, " ", n))

@@ -66,8 +66,8 @@ func TestCloneIsIndependent(t *testing.T) {
 				apply(t, &s, events[:cut])
 				before := string(indent(t, s))
 				one, two := s.Clone(), s.Clone()
-				apply(t, &one, events[cut:])
-				apply(t, &two, events[cut:])
+				apply(t, one, events[cut:])
+				apply(t, two, events[cut:])
 				if after := string(indent(t, s)); after != before {
 					t.Fatalf("a clone of %d events changed its original:\n%s", cut, cmp.Diff(before, after))
 				}

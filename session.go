@@ -1,6 +1,7 @@
 package parley
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -463,22 +464,15 @@ func (x Exchange) size() int {
 
 // Clone returns a copy; advancing either one does not change the other. Data that a fold
 // never changes in place is shared.
-func (s Session) Clone() Session {
-	s.History = slices.Clip(s.History)
-	s.Queue = slices.Clone(s.Queue)
-	s.Interactions = slices.Clone(s.Interactions)
-	if s.Turn != nil {
-		t := s.Turn.clone()
-		s.Turn = &t
-	}
-	if s.Provider != nil {
-		m := make(map[string]ProviderState, len(s.Provider))
-		for k, v := range s.Provider {
-			m[k] = v
-		}
-		s.Provider = m
-	}
-	return s
+func (s *Session) Clone() *Session {
+	c := new(Session) // not a copy on the stack, which every turn would grow for
+	*c = *s
+	c.History = slices.Clip(s.History)
+	c.Queue = slices.Clone(s.Queue)
+	c.Interactions = slices.Clone(s.Interactions)
+	c.Turn = s.Turn.clone()
+	c.Provider = maps.Clone(s.Provider)
+	return c
 }
 
 // Principal is who the session belongs to.

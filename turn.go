@@ -459,12 +459,17 @@ func (t *Turn) closeCall(call CallID) {
 	t.Calls = slices.DeleteFunc(slices.Clone(t.Calls), func(c ModelCall) bool { return c.Call == call })
 }
 
-func (t Turn) clone() Turn {
-	t.Agents = slices.Clone(t.Agents)
-	t.Calls = slices.Clip(t.Calls)
-	t.Steers = slices.Clip(t.Steers)
-	t.Answers = slices.Clip(t.Answers)
-	t.Sampled = slices.Clip(t.Sampled)
-	t.Waiting = slices.Clip(t.Waiting)
-	return t
+func (t *Turn) clone() *Turn {
+	if t == nil {
+		return nil
+	}
+	c := new(Turn)
+	*c = *t
+	c.Agents = slices.Clone(t.Agents)
+	c.Calls = slices.Clip(t.Calls)
+	c.Steers = slices.Clip(t.Steers)
+	c.Answers = slices.Clip(t.Answers)
+	c.Sampled = slices.Clip(t.Sampled)
+	c.Waiting = slices.Clip(t.Waiting)
+	return c
 }

@@ -322,7 +322,7 @@ type markedHost struct {
 	t *trail
 }
 
-func (h markedHost) State() parley.Session {
+func (h markedHost) State() *parley.Session {
 	h.t.state()
 	return h.Host.State()
 }

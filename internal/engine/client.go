@@ -214,7 +214,7 @@ func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.Intera
 	if missing == "" {
 		w := wishOf(s.box(), decl, effect, s.inside(decl, in.Input))
 		w.ReadOnly = s.view.ReadOnly
-		verdict, why = policy.Judge(app, &s.view, w)
+		verdict, why = policy.Judge(app, s.view, w)
 	}
 	if verdict == parley.Deny { // the turn continues and tells the model
 		if err := s.commit(ctx, parley.NewEvent(in.Turn, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: why})); err != nil {

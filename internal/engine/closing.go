@@ -71,17 +71,24 @@ func temporaryEnd() parley.Event {
 // them.
 func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []parley.Event {
 	turn := s.view.Turn.ID
-	after := s.view.Clone()
+	after := s.view
+	apply := func(what string, events []parley.Event) {
+		if len(events) == 0 {
+			return
+		}
+		after = after.Clone()
+		for i, ev := range events {
+			ev.Session, ev.Seq, ev.Time = s.id, after.Seq+1, s.e.now()
+			if err := after.Apply(ev); err != nil {
+				s.e.o.Logger.Error("an event that ends a turn does not fold", "session", s.id, "which", what, "type", ev.Type, "n", i, "err", err)
+			}
+		}
+	}
 	add := func(agent parley.AgentPath, p parley.Payload) {
 		events = append(events, parley.NewEvent(turn, agent, p))
 	}
-	for _, ev := range events {
-		ev.Session, ev.Seq, ev.Time = s.id, after.Seq+1, s.e.now()
-		if err := after.Apply(ev); err != nil {
-			s.e.o.Logger.Error("an ending event does not fold", "session", s.id, "type", ev.Type, "err", err)
-		}
-	}
-	apply := len(events)
+	apply("given", events)
+	given := len(events)
 	t := after.Turn
 	cut := t.Calls
 	for _, c := range cut {
@@ -107,14 +114,9 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 	for _, in := range after.Interactions {
 		add(in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the turn ended"})
 	}
-	for i, ev := range events[apply:] {
-		ev.Session, ev.Seq, ev.Time = s.id, after.Seq+1, s.e.now()
-		if err := after.Apply(ev); err != nil {
-			s.e.o.Logger.Error("a closing event does not fold", "session", s.id, "type", ev.Type, "n", i, "err", err)
-		}
-	}
+	apply("closing", events[given:])
 	t = after.Turn
-	said, scripted := t.Answered(), s.e.scripted(&after, cut)
+	said, scripted := t.Answered(), s.e.scripted(after, cut)
 	answered := func(r *parley.Response) *parley.Response {
 		if r == nil && said != "" {
 			r = &parley.Response{Message: said}

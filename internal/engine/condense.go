@@ -136,7 +136,7 @@ func (s *session) attachedTo(id parley.ArtifactID) bool {
 	in := func(m parley.Message) bool {
 		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact == id || p.Whole == id })
 	}
-	v := &s.state
+	v := s.state
 	return v.Turn != nil && in(v.Turn.Request.Message) ||
 		slices.ContainsFunc(v.History, func(x parley.Exchange) bool { return in(x.User) }) ||
 		slices.ContainsFunc(v.Queue, func(q parley.QueuedTurn) bool { return in(q.Request.Message) })

@@ -58,7 +58,7 @@ func busy(t *testing.T, r *enginetest.Rig, turns int) (parley.SessionInfo, []par
 		if err := st.Apply(e); err != nil {
 			t.Fatal(err)
 		}
-		states = append(states, st)
+		states = append(states, *st)
 	}
 	return s, states
 }

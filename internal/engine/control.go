@@ -297,15 +297,15 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 		switch t.Status {
 		case parley.StatusInterrupted:
 			if s.run != nil || e.goesOn(s.id) {
-				return *turnInfo(&s.state), s.changed, nil // it counts as running
+				return *turnInfo(s.state), s.changed, nil // it counts as running
 			}
 			row, err := e.o.Store.Turn(ctx, p, id) // the row has the reason
 			row.Resumes = row.Resumes && s.resumesItself()
 			return row, nil, err
 		case parley.StatusRunning:
-			return *turnInfo(&s.state), s.changed, nil
+			return *turnInfo(s.state), s.changed, nil
 		}
-		return *turnInfo(&s.state), nil, nil
+		return *turnInfo(s.state), nil, nil
 	}
 	if here && slices.ContainsFunc(s.state.Queue, func(q parley.QueuedTurn) bool { return q.ID == id }) {
 		return row, s.changed, nil

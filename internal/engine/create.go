@@ -122,7 +122,7 @@ func (e *Engine) madeAnyway(ctx context.Context, p parley.Principal, id parley.S
 // makeSession appends the session's first events and keeps the session in memory. The key,
 // unless empty, then names the session among the user's keys.
 func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key, restored ...parley.HistoryRestored) (*session, error) {
-	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
+	s := e.blank(parley.SessionID(e.newID()))
 	ix := seam.Index{}
 	if key.Key != "" {
 		key.Made = s.id
@@ -132,15 +132,14 @@ func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parle
 	for _, x := range restored {
 		first = append(first, parley.NewEvent("", "", x))
 	}
-	events, err := s.prepare(&s.view, &ix, first)
+	events, err := s.prepare(s.view, &ix, first)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{Session: s.id, Create: true, Owner: e.o.Node, Index: ix}, events); err != nil {
 		return nil, toldMade(err, s.id, key.Key != "" || made.OutsideID != "")
 	}
-	s.state = s.view
-	s.view, s.epoch, s.loaded = *s.next(), 1, true
+	s.state, s.epoch, s.loaded = s.view, 1, true
 	e.mu.Lock()
 	if e.sessions[s.id] == nil {
 		s.used = e.o.Now()

@@ -77,14 +77,14 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 			return none, err
 		}
 	}
-	s := &session{e: e, id: parley.SessionID(e.newIDAfter(string(id))), lock: make(chan struct{}, 1), changed: make(chan struct{})}
-	s.state, s.view = st, st.Clone()
+	s := e.blank(parley.SessionID(e.newIDAfter(string(id))))
+	s.state, s.view = &st, st.Clone()
 	var ix seam.Index
 	begin, err := e.inherited(ctx, p, id, c.At, st.Last)
 	if err != nil {
 		return none, err
 	}
-	events, err := s.prepare(&s.view, &ix, append(begin, parley.NewEvent("", "", forked)))
+	events, err := s.prepare(s.view, &ix, append(begin, parley.NewEvent("", "", forked)))
 	if err != nil {
 		return none, err
 	}
@@ -145,7 +145,7 @@ func (s *session) cutOff(ix *seam.Index, events eventlog.Clean, queue []parley.Q
 		setRow(&ix.Turns, row, func(t parley.TurnInfo) bool { return t.ID == q.ID })
 		ends = append(ends, parley.NewEvent(q.ID, "", last))
 	}
-	more, err := s.prepare(&s.view, ix, ends)
+	more, err := s.prepare(s.view, ix, ends)
 	return events.With(more), err
 }
 
@@ -156,7 +156,7 @@ func (s *session) offered(app *scope.Resolved, p parley.Principal, ix *seam.Inde
 		return events, nil
 	}
 	mode := parley.ModeDefault
-	more, err := s.prepare(&s.view, ix, []parley.Event{parley.NewEvent("", "", parley.SessionUpdated{Mode: &mode, By: p.User})})
+	more, err := s.prepare(s.view, ix, []parley.Event{parley.NewEvent("", "", parley.SessionUpdated{Mode: &mode, By: p.User})})
 	return events.With(more), err
 }
 

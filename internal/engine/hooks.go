@@ -251,7 +251,7 @@ func brief(ran []parley.HookRan) parley.HookRan {
 // told returns the fields that hooks receive about a call. The names are those that hooks
 // written for other agents expect.
 func (h *host) told(s *session, c *parley.Tool) map[string]any {
-	f := toldOf(&s.view, h.r.turn, c.Agent)
+	f := toldOf(s.view, h.r.turn, c.Agent)
 	f["tool_name"], f["tool_use_id"] = c.Name, c.Call
 	if c.Status != parley.ToolIsEnded {
 		return f

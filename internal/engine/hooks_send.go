@@ -41,7 +41,7 @@ func (s *session) askFirst(c asked, m parley.Message) *askFirst {
 	for i, p := range clean.Parts {
 		clean.Parts[i].Text, _ = s.e.o.Log.RedactTextOf(s.id, p.Text)
 	}
-	ask := &askFirst{heard: heard{turn: t.ID, agent: c.Agent}, tools: s.tools.Share(), in: aboutPrompt(&s.view, t.ID, clean)}
+	ask := &askFirst{heard: heard{turn: t.ID, agent: c.Agent}, tools: s.tools.Share(), in: aboutPrompt(s.view, t.ID, clean)}
 	return ask
 }
 

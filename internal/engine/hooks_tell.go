@@ -64,7 +64,7 @@ func (s *session) tells(events []parley.Event) {
 			if kind == "" || !s.hasHooks(hook.Notification, kind) {
 				continue
 			}
-			fields := toldOf(&s.state, ev.Turn, ev.Agent)
+			fields := toldOf(s.state, ev.Turn, ev.Agent)
 			fields["title"], fields["message"], fields["notification_type"] = in.Title, cmp.Or(in.Text, in.Title), kind
 			s.e.tell(s, ev.Turn, hook.Input{Event: hook.Notification, Subject: kind, Fields: fields})
 		case (parley.SessionEnded{}).EventType():
@@ -80,7 +80,7 @@ func (s *session) tellsEnd(how string) {
 		return
 	}
 	const reason = "other" // the other reasons that hooks know belong to a terminal
-	fields := toldOf(&s.state, "", "")
+	fields := toldOf(s.state, "", "")
 	fields["reason"], fields["status"] = reason, how
 	s.e.tell(s, "", hook.Input{Event: hook.SessionEnd, Subject: reason, Fields: fields})
 }

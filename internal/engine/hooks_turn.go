@@ -35,7 +35,7 @@ func (s *session) conduct(r *run) (seam.Ending, error) {
 
 // opens reports whether hooks must run for the open turn before its runtime does.
 func (s *session) opens(in *scope.Resolved) bool {
-	source := startSource(&s.view)
+	source := startSource(s.view)
 	return s.view.Turn.PromptDue || s.view.Turn.Prompt.Denied() || source != "" && len(hook.Matching(in.Hooks(), hook.SessionStart, source)) > 0
 }
 
@@ -57,7 +57,7 @@ func startSource(v *parley.Session) string {
 func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 	source := ""
 	_, err = h.consult(ctx, func(s *session) (a about, ok bool) {
-		v := &s.view
+		v := s.view
 		if source = startSource(v); source == "" {
 			return a, false
 		}
@@ -83,7 +83,7 @@ func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 	}
 	_, err = h.consult(ctx, func(s *session) (a about, ok bool) {
 		t := s.view.Turn
-		a.in = aboutPrompt(&s.view, t.ID, t.Request.Message)
+		a.in = aboutPrompt(s.view, t.ID, t.Request.Message)
 		return a, t.PromptDue
 	}, true)
 	if p := h.State().Turn; err == nil && p != nil && p.Prompt.Denied() {
@@ -128,7 +128,7 @@ func (h *host) goesOn(ctx context.Context, said string) (bool, error) {
 		if in == nil || !mayGoOn(t, in, &asked) {
 			return a, false
 		}
-		a.agent, a.in = in.Path, aboutEnd(&s.view, hook.Stop, in, said)
+		a.agent, a.in = in.Path, aboutEnd(s.view, hook.Stop, in, said)
 		return a, true
 	}, false)
 	if err != nil {
@@ -190,11 +190,11 @@ func (h *host) Heed(ctx context.Context, m seam.Moment) (bool, error) {
 		a.agent = m.Agent
 		switch event := momentEvents[m.Kind]; m.Kind {
 		case seam.AgentStarts:
-			a.in, ok = hook.Input{Event: event, Fields: toldOf(&s.view, t.ID, m.Agent)}, !of.Heard
+			a.in, ok = hook.Input{Event: event, Fields: toldOf(s.view, t.ID, m.Agent)}, !of.Heard
 		case seam.AgentEnds:
-			a.in, ok = aboutEnd(&s.view, event, of, m.Text), mayGoOn(t, of, &asked)
+			a.in, ok = aboutEnd(s.view, event, of, m.Text), mayGoOn(t, of, &asked)
 		case seam.ContextParts:
-			a.in, ok = hook.Input{Event: event, Fields: toldOf(&s.view, t.ID, m.Agent)}, t.Compact == nil
+			a.in, ok = hook.Input{Event: event, Fields: toldOf(s.view, t.ID, m.Agent)}, t.Compact == nil
 			a.in.Fields["trigger"], a.in.Fields["custom_instructions"] = "auto", ""
 		}
 		a.in.Subject = momentSubject(m)

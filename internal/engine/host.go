@@ -64,21 +64,14 @@ func (h *host) step(ctx context.Context, f func(s *session) error) error {
 	})
 }
 
-func (h *host) State() parley.Session {
+func (h *host) State() *parley.Session {
 	s := h.s
 	s.lock <- struct{}{}
 	defer s.unlock()
 	if t := s.view.Turn; t == nil || t.ID != h.r.turn {
 		h.r.unseen = true
 	}
-	return s.view.Clone()
-}
-
-func (h *host) Seq() int64 {
-	s := h.s
-	s.lock <- struct{}{}
-	defer s.unlock()
-	return s.view.Seq
+	return s.view
 }
 
 func (h *host) Emit(ctx context.Context, events ...parley.Event) error {

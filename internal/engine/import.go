@@ -75,7 +75,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		return none, err
 	}
 	defer free()
-	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
+	s := e.blank(parley.SessionID(e.newID()))
 	in.Blobs = maps.Clone(in.Blobs)
 	own, space, err := e.renamed(p, s.id, in, e.cleaned(in.Blobs))
 	if err != nil {
@@ -89,13 +89,13 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		}
 	}
 	events := e.o.Log.Redact(own...)
-	ix, err := indexAll(ctx, &s.view, events.Events())
+	ix, err := indexAll(ctx, s.view, events.Events())
 	if err != nil {
 		return none, err
 	}
 	s.state = s.view.Clone() // closing reads the owner from it
 	queue := s.state.Queue
-	closing, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", parley.SessionForked{
+	closing, err := s.prepare(s.view, &ix, []parley.Event{parley.NewEvent("", "", parley.SessionForked{
 		Parent: in.Events[0].Session, At: int64(events.Len()), Title: s.view.Title, By: p.User,
 		Workspace: space.name, ReadOnly: space.readOnly,
 	})})

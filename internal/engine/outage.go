@@ -27,9 +27,9 @@ const (
 type doubt struct {
 	batch  seam.Batch
 	events eventlog.Clean
-	view   parley.Session // the state if the append took place
-	stored int            // bytes of the fold in the batch, or -1
-	err    error          // the error of the append; nil once it is known to have taken place
+	view   *parley.Session // the state if the append took place
+	stored int             // bytes of the fold in the batch, or -1
+	err    error           // the error of the append; nil once it is known to have taken place
 }
 
 // doubtful is the reason for a doubt.
@@ -97,7 +97,7 @@ func (e *Engine) Kept(ctx context.Context, p parley.Principal, t parley.TurnInfo
 		if err != nil {
 			return false, err
 		}
-		v, r := &s.state, s.run
+		v, r := s.state, s.run
 		here := v.Turn != nil && v.Turn.ID == t.ID || slices.ContainsFunc(v.Queue, func(q parley.QueuedTurn) bool { return q.ID == t.ID })
 		s.release()
 		if here {
@@ -132,7 +132,7 @@ func (s *session) settle(ctx context.Context) error {
 	s.doubt, d.err = nil, err
 	switch {
 	case err == nil:
-		s.advance(&d.view, d.events, d.stored)
+		s.advance(d.view, d.events, d.stored)
 	case known.Code != parley.CodeUnavailable:
 		s.evict() // another process has written
 		return err
@@ -144,7 +144,7 @@ func (s *session) settle(ctx context.Context) error {
 
 // staging is the state to return to when a commit fails.
 type staging struct {
-	view   parley.Session
+	view   *parley.Session
 	staged eventlog.Clean
 	index  seam.Index
 }

@@ -266,7 +266,7 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c asked, 
 // startsNext reports whether the first queued turn is due: no turn is open, and the queue
 // is not held.
 func (s *session) startsNext() bool {
-	v := &s.view
+	v := s.view
 	return v.Turn == nil && s.run == nil && v.Rewinding == nil && len(v.Queue) > 0 && !v.Held && v.Status == parley.Active
 }
 

@@ -107,7 +107,7 @@ func (e *Engine) Turn(ctx context.Context, p parley.Principal, id parley.TurnID)
 	}
 	err = e.inMemory(ctx, p, row.SessionID, func(s *session) {
 		if t := s.state.Turn; t != nil && t.ID == id {
-			if row = *turnInfo(&s.state); t.Status == parley.StatusInterrupted {
+			if row = *turnInfo(s.state); t.Status == parley.StatusInterrupted {
 				if kept, err := e.o.Store.Turn(ctx, p, id); err == nil {
 					row = kept // which has the reason
 				}

@@ -57,7 +57,7 @@ func (s *session) restoreOnce(ctx context.Context) (over bool, err error) {
 	e := s.e
 	s.lock <- struct{}{}
 	err = s.settle(ctx)
-	st, gone := s.view.Clone(), s.gone
+	st, gone := *s.view.Clone(), s.gone
 	s.unlock()
 	if gone || err == nil && st.Rewinding == nil {
 		return true, nil
@@ -101,7 +101,7 @@ func (s *session) restoreOnce(ctx context.Context) (over bool, err error) {
 	if s.view.Rewinding == nil || s.view.Rewinding.ID != r.ID {
 		return true, nil
 	}
-	if err := s.commit(ctx, plan.event(s.view, r)); err != nil {
+	if err := s.commit(ctx, plan.event(*s.view, r)); err != nil {
 		return s.gone || errors.Is(err, parley.ErrFenced), err
 	}
 	if err := e.o.Files.Done(context.WithoutCancel(ctx), s.id); err != nil {

@@ -133,7 +133,7 @@ func (e *Engine) expireSession(ctx context.Context, id parley.SessionID, idle ti
 	}
 	defer e.unload(s)
 	defer s.release()
-	v := &s.view
+	v := s.view
 	if v.Status != parley.Active || s.run != nil || v.Rewinding != nil || len(v.Interactions) > 0 || e.now().Sub(v.UpdatedAt) <= idle {
 		return false, nil
 	}

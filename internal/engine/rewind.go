@@ -39,7 +39,7 @@ func (e *Engine) Rewind(ctx context.Context, p parley.Principal, id parley.Sessi
 			}
 			return parley.RewindResult{Rewind: parley.Rewind{ID: made}, Session: id}, nil
 		}
-		st := s.view.Clone()
+		st := *s.view.Clone()
 		err = s.mayRewind(c)
 		s.release()
 		if err != nil {
@@ -119,7 +119,7 @@ func (s *session) rewindByKey(ctx context.Context, p parley.Principal, c parley.
 
 // mayRewind refuses a rewind that the session's state does not allow now.
 func (s *session) mayRewind(c parley.RewindSession) error {
-	v := &s.view
+	v := s.view
 	t := v.Turn
 	switch {
 	case s.e.isClosing():
@@ -187,7 +187,7 @@ func (e *Engine) commitRewind(ctx context.Context, p parley.Principal, version i
 			return err
 		}
 	}
-	last := plan.event(s.view, r)
+	last := plan.event(*s.view, r)
 	if files {
 		last = parley.NewEvent("", "", parley.SessionRewinding{Rewind: r})
 	}
@@ -237,7 +237,7 @@ func (e *Engine) AwaitRewind(ctx context.Context, p parley.Principal, id parley.
 		if err != nil {
 			return none, err
 		}
-		st, done := s.state.Clone(), s.restoring
+		st, done := *s.state.Clone(), s.restoring
 		s.release()
 		at := slices.IndexFunc(st.Rewinds, func(w parley.Rewound) bool { return w.ID == rewind })
 		if at >= 0 {

@@ -121,7 +121,7 @@ func (e *Engine) startOwn(ctx context.Context, id parley.SessionID, own seam.Own
 	if err != nil {
 		return "", err
 	}
-	v := &s.view
+	v := s.view
 	queued := 0
 	for _, q := range v.Queue {
 		if q.Request.Origin == parley.OriginRuntime {

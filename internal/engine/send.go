@@ -120,7 +120,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		return none, nil, errShutdown
 	}
 	c.Key = s.e.aliasOf(c.Key)
-	v := &s.view
+	v := s.view
 	var body parley.Digest
 	if c.Key != "" {
 		body = bodyOf(c)
@@ -373,7 +373,7 @@ func (s *session) retarget(key string, turn parley.TurnID) {
 // info is the row of a turn that is open or queued in view.
 func (s *session) info(id parley.TurnID) parley.TurnInfo {
 	if t := s.view.Turn; t != nil && t.ID == id {
-		return *turnInfo(&s.view)
+		return *turnInfo(s.view)
 	}
 	for _, q := range s.view.Queue {
 		if q.ID == id {

@@ -30,16 +30,19 @@ type session struct {
 	loaded bool
 	gone   bool // deleted, or owned by another node: load it again through the engine
 	epoch  int64
-	state  parley.Session // the fold at the last commit
+	state  *parley.Session // the fold at the last commit
 
-	view   parley.Session // state with the staged events applied
+	// view is state with the staged events applied. Neither is ever changed in place, so whoever has
+	// one may keep it and read it without the lock.
+	view   *parley.Session
 	staged eventlog.Clean
 	index  seam.Index // rows to store with the staged events
 	flush  *time.Timer
 
-	condense  int64 // the next commit condenses the steps up to this number
-	stateSize int   // bytes of the stored fold
-	logBytes  int   // bytes appended since
+	appKept   parley.Digest // the app whose body the stored session refers to, as far as is known here
+	condense  int64         // the next commit condenses the steps up to this number
+	stateSize int           // bytes of the stored fold
+	logBytes  int           // bytes appended since
 
 	doubt *doubt // an append whose outcome is unknown, or nil
 	told  bool   // logged that something waits for the store; nothing was kept since
@@ -48,6 +51,12 @@ type session struct {
 	run       *run            // the turn that runs in this process
 	restoring chan struct{}   // closed when the rewind has ended whose files are being restored here; nil: there is none
 	changed   chan struct{}   // closed and replaced at every commit
+}
+
+// blank is a session that is not loaded. What it is made of is changed in place only until others see it.
+func (e *Engine) blank(id parley.SessionID) *session {
+	nothing := &parley.Session{}
+	return &session{e: e, id: id, lock: make(chan struct{}, 1), changed: make(chan struct{}), state: nothing, view: nothing}
 }
 
 // acquire returns the session with its lock held. The caller must release it.
@@ -93,7 +102,7 @@ func (e *Engine) enter(id parley.SessionID) (*session, error) {
 	}
 	s := e.sessions[id]
 	if s == nil {
-		s = &session{e: e, id: id, lock: make(chan struct{}, 1), changed: make(chan struct{})}
+		s = e.blank(id)
 		e.sessions[id] = s
 	}
 	s.refs++
@@ -167,7 +176,7 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 	if err != nil {
 		return err
 	}
-	s.state, s.view, s.epoch, s.loaded = st, st.Clone(), epoch, true
+	s.state, s.view, s.epoch, s.loaded = &st, &st, epoch, true
 	// Count the log's growth so far. Otherwise the fold of a session that is evicted
 	// after every turn would never be stored again.
 	s.stateSize, s.logBytes = len(stored.Body), int(st.Seq-stored.Seq)*typicalEvent
@@ -217,23 +226,14 @@ func (e *Engine) fold(ctx context.Context, p parley.Principal, id parley.Session
 // stage records events for the next commit. They are visible in view at once. Callers
 // hold the lock.
 func (s *session) stage(events ...parley.Event) error {
-	next := s.next()
+	next := s.view.Clone()
 	prepared, err := s.prepare(next, &s.index, events)
 	if err != nil {
 		return err
 	}
-	s.view = *next
+	s.view = next
 	s.staged = s.staged.With(prepared)
 	return nil
-}
-
-// next is a copy of view. Like all that a commit copies, it is not on the stack: every turn goes through here on the
-// goroutine that then waits for its model.
-//
-//go:noinline
-func (s *session) next() *parley.Session {
-	next := s.view.Clone()
-	return &next
 }
 
 // stageSoon stages events and ensures that they are committed within flushAfter.
@@ -297,11 +297,17 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 		return nil
 	}
 	batch := &seam.Batch{Session: s.id, Epoch: s.epoch, After: s.state.Seq, Index: s.index, Condense: s.condense}
+	if slices.Contains(batch.Index.Release, s.appKept) {
+		s.appKept = ""
+	}
+	if at := slices.Index(batch.Index.Blobs, s.appKept); at >= 0 {
+		batch.Index.Blobs = slices.Delete(slices.Clone(batch.Index.Blobs), at, at+1)
+	}
 	stored := s.storeState(batch)
 	if err := s.e.o.Log.Append(context.WithoutCancel(ctx), s.state.Principal(), *batch, s.staged); err != nil {
 		return s.notAppended(batch, stored, before, err)
 	}
-	s.advance(&s.view, s.staged, stored)
+	s.advance(s.view, s.staged, stored)
 	return nil
 }
 
@@ -339,7 +345,10 @@ func (s *session) advance(view *parley.Session, events eventlog.Clean, stored in
 			s.logBytes += len(ev.Data) + 100
 		}
 	}
-	s.state, s.told = *view, false
+	s.state, s.told = view, false
+	if t := view.Turn; t != nil {
+		s.appKept = t.App // its turn.started was appended with the reference
+	}
 	s.letGo(events.Events())
 	s.tells(events.Events())
 	s.discard()
@@ -359,8 +368,7 @@ func (s *session) waits(what string, err error) {
 	}
 }
 
-// discard drops what is staged. View and state are then the same: stage never changes a view
-// in place.
+// discard drops what is staged. View and state are then the same.
 func (s *session) discard() {
 	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state
 }

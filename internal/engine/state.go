@@ -10,7 +10,7 @@ import (
 // session.
 func (e *Engine) State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error) {
 	var st parley.Session
-	if err := e.inMemory(ctx, p, id, func(s *session) { st = s.state.Clone() }); err != nil || st.ID != "" {
+	if err := e.inMemory(ctx, p, id, func(s *session) { st = *s.state.Clone() }); err != nil || st.ID != "" {
 		return st, err
 	}
 	if _, err := e.o.Store.Session(ctx, p, id); err != nil {

@@ -234,7 +234,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	placed := h.r.tools.Placed(decl, input)
 	w := wishOf(box, decl, effect, placed)
 	w.ReadOnly = h.r.readOnly
-	verdict, reason := policy.Judge(h.r.app, &s.view, w)
+	verdict, reason := policy.Judge(h.r.app, s.view, w)
 	if c.Hook != nil {
 		verdict, reason = hooked(verdict, reason, c.Hook)
 	}

@@ -61,10 +61,9 @@ var ErrParked = errors.New("parked until a human answers")
 // Host is all that a runtime sees of Parley: one turn of one session. Methods
 // are safe for concurrent use.
 type Host interface {
-	// State is the fold including staged events. It is the caller's own copy.
-	State() parley.Session
-	// Seq is the number of the last event in State. A runtime whose copy has the same one need not make another.
-	Seq() int64
+	// State is the fold including staged events, as it is now. Nobody changes it, neither the engine
+	// nor the caller.
+	State() *parley.Session
 	// App is the resolved app that the turn began with.
 	App() *parley.App
 	Turn() parley.TurnID

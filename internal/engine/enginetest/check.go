@@ -109,7 +109,7 @@ func CheckLog(events []parley.Event) error {
 		if err := s.Apply(e); err != nil {
 			return fmt.Errorf("event %d does not fold: %w", e.Seq, err)
 		}
-		states = append(states, s.Clone())
+		states = append(states, *s.Clone())
 		if p, ok := p.(parley.SessionRewound); ok && p.What.Conversation() {
 			if then, now := known(states[p.To]), known(s); then != now {
 				return fmt.Errorf("event %d rewinds to event %d, where the session knew\n%s\nand now it knows\n%s", e.Seq, p.To, then, now)

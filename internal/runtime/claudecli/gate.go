@@ -394,7 +394,7 @@ func (t *turn) permit(ctx context.Context, c control) (any, error) {
 		return map[string]any{"behavior": "allow", "updatedInput": input}, nil
 	}
 	s := t.h.State()
-	mode := modeOf(t.app, &s)
+	mode := modeOf(t.app, s)
 	t.p.mu.Lock()
 	t.p.mode = mode
 	t.p.mu.Unlock()

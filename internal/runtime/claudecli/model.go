@@ -142,7 +142,7 @@ func (t *turn) beginCall(ctx context.Context, path parley.AgentPath, top map[str
 	if agent == nil {
 		agent = &parley.Agent{Path: path, Name: t.app.Entry}
 	}
-	name, fallback := t.rt.modelsOf(t.app, &s, agent)
+	name, fallback := t.rt.modelsOf(t.app, s, agent)
 	m, err := t.rt.models.Model(name)
 	if err != nil {
 		t.fail(err)

@@ -27,7 +27,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 	if s.Turn == nil {
 		return o, errGone
 	}
-	need, err := t.needs(&s)
+	need, err := t.needs(s)
 	if err != nil {
 		return o, err
 	}
@@ -43,7 +43,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 	}
 	p, fresh, err := t.rt.pool.get(ctx, s.ID, s.Principal(), fits, func(leave func()) (*process, error) {
 		if !t.anew {
-			need.cli, need.resumeAt, known = t.resumable(ctx, &s, need.home, need.dir)
+			need.cli, need.resumeAt, known = t.resumable(ctx, s, need.home, need.dir)
 		}
 		if need.resume = known > 0; !need.resume {
 			need.cli = newUUID()
@@ -98,7 +98,7 @@ func (t *turn) open(ctx context.Context) (o opening, err error) {
 		}
 	default:
 		t.recall(s.Turn)
-		if o.content, err = t.prompt(ctx, &s, fresh, known); err != nil {
+		if o.content, err = t.prompt(ctx, s, fresh, known); err != nil {
 			return o, err
 		}
 	}

@@ -73,8 +73,8 @@ func steers(t *parley.Turn, path parley.AgentPath) (list [][]parley.Part) {
 
 // syncMode gives the CLI the session's permission mode. Only plan mode matters: it tells the model
 // to plan. What is allowed is decided here.
-func (t *turn) syncMode(ctx context.Context, s parley.Session) error {
-	mode := modeOf(t.app, &s)
+func (t *turn) syncMode(ctx context.Context, s *parley.Session) error {
+	mode := modeOf(t.app, s)
 	t.p.mu.Lock()
 	same := t.p.mode == mode
 	t.p.mode = mode

@@ -16,8 +16,7 @@ import (
 // idleHost is a Host whose turn has nothing open.
 type idleHost struct{ seam.Host }
 
-func (idleHost) State() parley.Session     { return parley.Session{} }
-func (idleHost) Seq() int64                { return 0 }
+func (idleHost) State() *parley.Session    { return &parley.Session{} }
 func (idleHost) Commands() <-chan struct{} { return nil }
 
 // stdin takes the lines for a CLI.

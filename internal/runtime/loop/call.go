@@ -66,10 +66,8 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if h.Seq() != s.Seq { // other agents may have reserved something
-		if t := f.state().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
-			return nil, nil
-		}
+	if t := h.State().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
+		return nil, nil
 	}
 	started := parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())})
 	say, err := askBeside(ctx, m, &req, func() error { return h.Emit(ctx, started) })
@@ -79,16 +77,14 @@ func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel)
 	// A message from the user that was appended before model.started counts as
 	// shown to the model from then on. If this request lacks one, it must not
 	// leave.
-	now := s.Turn
-	if h.Seq() != s.Seq+1 { // more than the start has come
-		if now = f.state().Turn; now == nil {
-			return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
-		}
-		if ag := now.Agent(a.Agent); ag != nil && heard(ag) != a.Heard {
-			return nil, h.Stage(parley.NewEvent(turn, a.Agent, parley.ModelFailed{Call: req.Call, Retry: true, Error: parley.ErrorInfo{
-				Code: parley.CodeConflict, Message: "a message from the user came before the request left",
-			}}))
-		}
+	now := h.State().Turn
+	if now == nil {
+		return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
+	}
+	if ag := now.Agent(a.Agent); ag != nil && heard(ag) != a.Heard {
+		return nil, h.Stage(parley.NewEvent(turn, a.Agent, parley.ModelFailed{Call: req.Call, Retry: true, Error: parley.ErrorInfo{
+			Code: parley.CodeConflict, Message: "a message from the user came before the request left",
+		}}))
 	}
 	if say == nil {
 		load(ctx, h, &req)

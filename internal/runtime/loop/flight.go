@@ -55,7 +55,7 @@ type op struct {
 
 func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 	for {
-		s := f.state()
+		s := f.host.State()
 		if s.Turn == nil || s.Turn.ID != f.host.Turn() {
 			return seam.Ending{}, parley.Errorf(parley.CodeInternal, "turn %s is not open", f.host.Turn())
 		}
@@ -92,20 +92,11 @@ func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 	}
 }
 
-// state is the host's state. It is not on the stack of run, which every turn has while its model
-// streams.
-//
-//go:noinline
-func (f *flight) state() *parley.Session {
-	s := f.host.State()
-	return &s
-}
-
 // moved counts actions that left no event. What was staged is lost when the store could
 // not take it; then the same is done again, and whatever has to be committed first says
 // what is wrong.
 func (f *flight) moved(s *parley.Session, from int64) error {
-	if f.host.Seq() != from {
+	if f.host.State().Seq != from {
 		f.still = 0
 		return nil
 	}
@@ -121,7 +112,7 @@ func (f *flight) stopped(ctx context.Context, err error) (seam.Ending, error) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return soFar(&last), err
+	return soFar(last), err
 }
 
 // begin begins the actions that are not under way yet. It reports whether some of them

@@ -33,7 +33,7 @@ func largeTurn(tb testing.TB, calls int) *parley.Session {
 // oneRound does what the loop does at each completion, besides the work itself.
 func oneRound(tb testing.TB, g given, s *parley.Session) {
 	now := s.Clone()
-	if got := len(next(g, &now)); got != 3 {
+	if got := len(next(g, now)); got != 3 {
 		tb.Fatalf("got %d actions, want 3 reads", got)
 	}
 }

@@ -181,7 +181,7 @@ func TestNext(t *testing.T) {
 			if diff := cmp.Diff(tt.want, lines(next(g, s))); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(before, *s, toolsAsList, cmpopts.IgnoreUnexported(parley.Agent{})); diff != "" {
+			if diff := cmp.Diff(*before, *s, toolsAsList, cmpopts.IgnoreUnexported(parley.Agent{})); diff != "" {
 				t.Errorf("next changed the state:\n%s", diff)
 			}
 		})

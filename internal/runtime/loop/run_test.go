@@ -57,8 +57,8 @@ type filed struct {
 	files []parley.Part
 }
 
-func (h filed) State() parley.Session {
-	s := h.Rig.State()
+func (h filed) State() *parley.Session {
+	s := h.Rig.State().Clone()
 	if s.Turn != nil {
 		m := &s.Turn.Request.Message
 		m.Parts = append(slices.Clip(m.Parts), h.files...)

@@ -79,7 +79,7 @@ func (f *flight) beginSample(ctx context.Context, c parley.ToolCall, q parley.Sa
 	if at >= maxSamples {
 		return nil, none, parley.Errorf(parley.CodeUnavailable, "%d servers have the model reply to them just now", at).WithHint("ask again in a while")
 	}
-	name := f.sampleModel(&s, c, q.Hints)
+	name := f.sampleModel(s, c, q.Hints)
 	m, err := f.models.Model(name)
 	if err != nil {
 		return nil, none, err
