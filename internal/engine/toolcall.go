@@ -323,7 +323,7 @@ func runtimeTool(app *parley.App, name string) *parley.ToolDecl {
 }
 
 // End journals the outcome of a started call: at once if it had effects, with the next
-// commit if it only read.
+// commit if it only read, or if Parley made it and can make it again with its key.
 func (h *host) End(ctx context.Context, r parley.ToolResult) error {
 	var d parley.ToolDecl
 	if t := h.State().Turn; t != nil && t.Tool(r.Call) != nil {
@@ -351,7 +351,7 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 			return parley.Errorf(parley.CodeConflict, "call %s is not running", r.Call)
 		}
 		events := s.outcome(c, r, files, "")
-		if c.Effect == parley.EffectRead && r.Mode == "" { // a mode is in force for the calls that come after
+		if (c.Effect == parley.EffectRead || r.Outcome != parley.OutcomeUnknown && h.keyLasts(t, c)) && r.Mode == "" { // a mode is in force for the calls that come after
 			return s.stageSoon(events...)
 		}
 		return h.commit(context.WithoutCancel(ctx), s, events...)
@@ -360,6 +360,18 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 	// take it.
 	ctx = context.WithoutCancel(ctx)
 	return h.lasting(ctx, func() error { return h.with(ctx, journal) })
+}
+
+// aRestart is how long a server may need to go on with a turn after a crash.
+const aRestart = time.Minute
+
+// keyLasts reports whether Parley could make a call again with its key if the server died now.
+func (h *host) keyLasts(t *parley.Turn, c *parley.Tool) bool {
+	if c.Effect != parley.EffectIdempotent || c.Run == parley.RunRuntime {
+		return false
+	}
+	decl, missing := h.declared(t, c)
+	return missing == "" && h.Now().Sub(c.StartedAt)+aRestart <= time.Duration(decl.KeyTTL)
 }
 
 // kept holds the stored artifacts of a result: the whole output if it was cut, or nil, and the

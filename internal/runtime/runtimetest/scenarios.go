@@ -177,7 +177,7 @@ func alone() []*scenario {
 		},
 		{
 			name: "an_idempotent_call", script: rounds(Use("", Tool("put", `{}`)), Say("Put.")),
-			message: "Put.", outcomes: []string{"put ok"}, commits: 5,
+			message: "Put.", outcomes: []string{"put ok"}, commits: 4,
 		},
 		{
 			name: "an_idempotent_call_whose_key_is_not_kept", script: rounds(Use("", Tool("put", `{}`)), Say("Put.")),
