@@ -25,7 +25,7 @@ func TestLeadsProcess_hostile_model(t *testing.T) {
 			lead := o.lead(token)
 			// One write is confirmed, so that there is an old id.
 			b := o.browser(token)
-			first := b.proposes(`CALL {"method":"POST","path":"/api/leads","title":"T","summary":"S","body":{"name":"A <b> \u003c é","email":"a@b.example","value":1200}}`)
+			first := b.proposes(`CALL {"method":"POST","path":"/api/leads","title":"T","summary":"S","body":{ "name": "A <b> \u003c é", "email" : "a@b.example",	"value":1200 }}`)
 			if f := b.ask("CONFIRM_ACTION: " + first.ID); f.Type != "turn.completed" {
 				t.Fatalf("got %+v", b.frames)
 			}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -22,7 +23,7 @@ type Request struct {
 	Method  string
 	Path    string
 	Query   url.Values
-	Body    json.RawMessage // as it was written; nil: none
+	Body    json.RawMessage // without space between its tokens, as logs and frames have it; nil: none
 	Fields  []string
 	Entries int
 	Title   string
@@ -73,7 +74,9 @@ func Parse(input json.RawMessage) (r Request, err error) {
 		}
 	}
 	if raw, ok := in["body"]; ok && string(raw) != "null" {
-		r.Body = raw
+		var b bytes.Buffer
+		_ = json.Compact(&b, raw) // it was read above
+		r.Body = b.Bytes()
 	}
 	delete(in, "body")
 	for name := range in {
@@ -128,7 +131,8 @@ func wrongPath(p string) string {
 			}
 			i += 2
 		case !plain(c) && c != '/':
-			return fmt.Sprintf("contains %q, which is not allowed in a path", string(rune(c)))
+			char, _ := utf8.DecodeRuneInString(p[i:])
+			return fmt.Sprintf("contains %q, which is not allowed in a path", string(char))
 		}
 	}
 	if decoded, err := url.PathUnescape(p); err != nil || !utf8.ValidString(decoded) {
@@ -249,8 +253,8 @@ func Propose(input json.RawMessage) (Proposal, error) {
 	return Proposal{Title: r.title(), Summary: r.Summary, Method: r.Method, Path: r.target(), Body: r.Body}, nil
 }
 
-// verbs name what methods do.
-var verbs = map[string]string{http.MethodPost: "Send to", http.MethodPut: "Replace", http.MethodPatch: "Change", http.MethodDelete: "Delete", http.MethodGet: "Look at", http.MethodHead: "Look at"}
+// verbs name what methods do in a write. A GET is one where the app says so.
+var verbs = map[string]string{http.MethodPost: "Send to", http.MethodPut: "Replace", http.MethodPatch: "Change", http.MethodDelete: "Delete", http.MethodGet: "Carry out GET", http.MethodHead: "Carry out HEAD"}
 
 // title is a line about the request for a person.
 func (r Request) title() string {

@@ -6,8 +6,8 @@
 // header. A path has only one form ([Parse]), and redirects are not followed.
 //
 // GET and HEAD read; the operator may list paths where they do not. Every other request is a write,
-// which a human confirms as it is: the bytes of the body in the kept input are the bytes that are
-// sent. An Idempotency-Key is sent only to what the operator lists. After a lost answer such a request is
+// which a human confirms as it is: the bytes of the body that are shown and kept are those that are
+// sent, also by a server that was started again. Space between JSON tokens is in none of them. An Idempotency-Key is sent only to what the operator lists. After a lost answer such a request is
 // made again with its key; the others are unknown then.
 package rest
 

@@ -96,7 +96,8 @@ func run(t *testing.T, tools *rest.Toolset, input string, change ...func(*seam.R
 	return tools.Run(t.Context(), r)
 }
 
-// TestRequests: what is sent is what the input says, byte for byte, with the user's token and organisation.
+// TestRequests: what is sent is what the input says, with the user's token and organisation; the body byte for byte
+// as it is shown and kept, without space between its tokens.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -106,7 +107,7 @@ func TestRequests(t *testing.T) {
 		`{"method":"GET","path":"/api/leads"}`:                                                            "GET /api/leads" + auth + "|",
 		`{"method":"HEAD","path":"/api/leads/"}`:                                                          "HEAD /api/leads/" + auth + "|",
 		`{"method":"GET","path":"/api/leads","query":{"q":"a b+c&d","n":5,"x":true,"l":["1","2"]}}`:       "GET /api/leads?l=1&l=2&n=5&q=a%20b%2Bc%26d&x=true" + auth + "|",
-		`{"method":"POST","path":"/api/leads","body":{"b" : 1.50,  "a":"<é>\u003c","n":[1e3]}}`:           "POST /api/leads" + auth + `call-1|{"b" : 1.50,  "a":"<é>\u003c","n":[1e3]}`,
+		`{"method":"POST","path":"/api/leads","body":{"b" : 1.50,  "a":"<é>\u003c","n":[1e3]}}`:           "POST /api/leads" + auth + `call-1|{"b":1.50,"a":"<é>\u003c","n":[1e3]}`,
 		`{"method":"PUT","path":"/api/x/a%20b","body":{}}`:                                                "PUT /api/x/a%20b" + auth + "|{}",
 		`{"method":"DELETE","path":"/api/x/it's-(a)~$&+,=:@!*","query":{"force":true}}`:                   "DELETE /api/x/it's-(a)~$&+,=:@!*?force=true" + auth + "|",
 		`{"method":"PATCH","path":"/api/%C3%A9","body":{"title":"t"},"title":"T","summary":"S"}`:          "PATCH /api/%C3%A9" + auth + `|{"title":"t"}`,
@@ -135,6 +136,25 @@ func TestRequests(t *testing.T) {
 	}
 	if got := a.took(); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestProposals: what a person confirms is the request as it will be sent, and a GET that changes something is not
+// called a look.
+func TestProposals(t *testing.T) {
+	t.Parallel()
+	for input, want := range map[string]rest.Proposal{
+		`{"method":"POST","path":"/a","query":{"q":"b c"},"title":" Add\n it","body":{ "n" : [1.0, "<é> \u003c"] }}`: {Title: "Add it", Method: "POST", Path: "/a?q=b%20c", Body: []byte(`{"n":[1.0,"<é> \u003c"]}`)},
+		`{"method":"GET","path":"/a/unsubscribe"}`: {Title: "Carry out GET /a/unsubscribe", Method: "GET", Path: "/a/unsubscribe"},
+		`{"method":"DELETE","path":"/a"}`:          {Title: "Delete /a", Method: "DELETE", Path: "/a"},
+	} {
+		got, err := rest.Propose(json.RawMessage(input))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", input, err, diff)
+		}
+	}
+	if _, err := rest.Propose(json.RawMessage(`{"method":"GET","path":"/é"}`)); err == nil || !strings.Contains(err.Error(), `"é"`) {
+		t.Errorf("got %v", err)
 	}
 }
 
