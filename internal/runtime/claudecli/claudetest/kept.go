@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,21 +86,38 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	return errors.Join(s.rt.Drop(id), s.Folder.Drop(ctx, id))
 }
 
-// cutShort is a store that the process does not outlive for long once a session is deleted.
+// cutShort is a store that the process does not outlive for long once a session is deleted. What the process
+// reads fails then, so that it does not find out what it has deleted.
 type cutShort struct {
 	*enginetest.Cut
+	mu   sync.RWMutex
+	over bool
 	dead chan struct{}
 }
 
 // Delete implements seam.Store.
 func (c *cutShort) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
-	if err := c.Cut.Delete(ctx, p, id); err != nil {
+	c.mu.Lock()
+	c.over = true
+	err := c.Cut.Delete(ctx, p, id)
+	c.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	c.Off()
 	close(c.dead)
 	<-ctx.Done() // what would follow does not happen any more
 	return context.Cause(ctx)
+}
+
+// Session implements seam.Store.
+func (c *cutShort) Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.over {
+		return parley.SessionInfo{}, errors.New("the process has ended")
+	}
+	return c.Cut.Session(ctx, p, id)
 }
 
 // deleted: when a session is deleted, nothing of it is in files of the CLI's any more, whose process may wait for the
@@ -117,7 +135,7 @@ func deleted(t *testing.T, c CLI) {
 		t.Errorf("%v, %v, %v, %d processes", err, r.holds(t, "swordfish"), r.holds(t, "trout"), r.Runtime.Processes())
 	}
 	r.Stop()
-	short := &cutShort{&enginetest.Cut{Store: store}, make(chan struct{})}
+	short := &cutShort{Cut: &enginetest.Cut{Store: store}, dead: make(chan struct{})}
 	r = New(t, path, dir, short)
 	dying, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
