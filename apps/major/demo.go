@@ -77,7 +77,7 @@ func layProposal(ctx context.Context, s *config.Settings, now time.Time) error {
 	world := claim.World{Name: found.Name, Day: now}
 	for _, c := range found.Candidates { // as the agent judges them that has no provider
 		if why, yes := world.Contradict(c.Under()); yes {
-			asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Why: why})
+			asked.Judged = append(asked.Judged, tidy.Judged{ID: c.ID, Contradicts: true, Here: c.Says, There: c.OtherSays, Why: why})
 		}
 	}
 	if _, err := tidy.Propose(ctx, l, asked); err != nil {

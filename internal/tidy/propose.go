@@ -10,16 +10,19 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/gitrepo"
 	"github.com/parley-server/parley/internal/lake"
+	"github.com/parley-server/parley/internal/pattern"
 )
 
 // author makes the commits of a proposal's branch.
 var author = lake.Author{Name: "Tachikoma", Email: "tachikoma@localhost"}
 
-// Judged is what somebody says about a candidate.
+// Judged is what somebody, mostly a model, says about a candidate. A contradiction counts only if its words are those of the two statements.
 type Judged struct {
 	ID          string `json:"id"`
 	Contradicts bool   `json:"contradicts"`
-	Why         string `json:"why,omitempty"` // in a sentence, for people
+	Here        string `json:"here,omitempty"`  // the words of the first statement that the second one denies
+	There       string `json:"there,omitempty"` // and those of the second
+	Why         string `json:"why,omitempty"`   // in a sentence, for people
 }
 
 // Asked is a proposal to make.
@@ -43,6 +46,7 @@ type Proposed struct {
 	Known      int // findings that an earlier proposal has, open or rejected
 	Unreadable int // earlier proposals whose reports cannot be read; what they have may be proposed again
 	Repeated   bool
+	LeftOut    []string // judgements that do not count, and why
 }
 
 // Propose scans the lake and makes a proposal of what it finds, except what an earlier one
@@ -74,7 +78,9 @@ func Propose(ctx context.Context, l *lake.Lake, a Asked) (p Proposed, err error)
 	}
 	p.Unreadable = before.unreadable
 	r := report{ID: a.ID, At: parley.Now(a.At), By: parley.Cut(a.By, 200), App: a.App, Session: a.Session, Turn: a.Turn, Base: s.Head, Pages: s.Pages}
-	for _, x := range append(s.Findings, judged(ctx, l, s.Candidates, a.Judged)...) {
+	contradictions, leftOut := judged(ctx, l, s.Candidates, a.Judged)
+	p.LeftOut = leftOut
+	for _, x := range append(s.Findings, contradictions...) {
 		switch {
 		case slices.Contains(a.Leave, x.ID):
 		case before.known[x.ID]:
@@ -119,7 +125,7 @@ func Propose(ctx context.Context, l *lake.Lake, a Asked) (p Proposed, err error)
 		return p, err
 	}
 	out := proposed(r, false)
-	out.Known, out.Unreadable = p.Known, p.Unreadable
+	out.Known, out.Unreadable, out.LeftOut = p.Known, p.Unreadable, p.LeftOut
 	return out, nil
 }
 
@@ -133,16 +139,34 @@ func proposed(r report, repeated bool) Proposed {
 	return p
 }
 
-// judged are the candidates that somebody says are contradictions.
-func judged(ctx context.Context, l *lake.Lake, candidates []Finding, by []Judged) (list []Finding) {
-	for _, j := range by {
-		i := slices.IndexFunc(candidates, func(c Finding) bool { return c.ID == j.ID })
-		if i < 0 || !j.Contradicts || slices.ContainsFunc(list, func(x Finding) bool { return x.ID == j.ID }) {
+// judged are the candidates that somebody says are contradictions, and the judgements that do not count: of no pair, of one that is judged in
+// two ways, or with words that the statements do not have.
+func judged(ctx context.Context, l *lake.Lake, candidates []Finding, by []Judged) (list []Finding, leftOut []string) {
+	verdicts := map[string]bool{}
+	for i, j := range by {
+		drop := func(why string) { leftOut = append(leftOut, parley.Cut(plainLine(j.ID), 40)+" "+why) }
+		at := slices.IndexFunc(candidates, func(c Finding) bool { return c.ID == j.ID })
+		if at < 0 {
+			drop("is no pair that the scan lists")
 			continue
 		}
-		c := candidates[i]
+		if slices.ContainsFunc(by, func(o Judged) bool { return o.ID == j.ID && o.Contradicts != j.Contradicts }) {
+			if !verdicts[j.ID] {
+				drop("is judged in two ways")
+			}
+			verdicts[j.ID] = true
+			continue
+		}
+		if !j.Contradicts || slices.ContainsFunc(by[:i], func(o Judged) bool { return o.ID == j.ID }) {
+			continue
+		}
+		c := candidates[at]
+		if !quotes(c.Says, j.Here) || !quotes(c.OtherSays, j.There) {
+			drop("does not quote the two statements in here and there")
+			continue
+		}
 		c.Why = "it contradicts " + c.Other
-		if why := plainLine(j.Why); why != "" {
+		if why := plainLine(j.Why); why != "" && honest(why, c) {
 			c.Why += ": " + parley.Cut(why, 300)
 		}
 		if lake.May(c.Path) == nil {
@@ -153,7 +177,34 @@ func judged(ctx context.Context, l *lake.Lake, candidates []Finding, by []Judged
 		}
 		list = append(list, c)
 	}
-	return list
+	return list, leftOut
+}
+
+// quotes reports whether words stand in a statement, with any space and in small or large letters.
+func quotes(statement, words string) bool {
+	squeeze := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+	words = squeeze(words)
+	return words != "" && strings.Contains(squeeze(statement), words)
+}
+
+var (
+	quoted   = pattern.New(`["“”]([^"“”]{3,})["“”]`)
+	pageName = pattern.New(`[^\s"'()\[\]|,;]+\.md`)
+)
+
+// honest reports whether a reason names no page and quotes no words but those of the two statements.
+func honest(why string, c Finding) bool {
+	for _, m := range quoted.FindAllStringSubmatch(why, -1) {
+		if !quotes(c.Says, m[1]) && !quotes(c.OtherSays, m[1]) && !strings.HasSuffix(m[1], ".md") {
+			return false
+		}
+	}
+	for _, name := range pageName.FindAllString(why, -1) {
+		if !strings.HasSuffix(c.Path, name) && !strings.HasSuffix(c.Other, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // plainLine is a text on one line, without control characters.

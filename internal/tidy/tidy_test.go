@@ -134,7 +134,7 @@ func judge(s tidy.Scanned) (list []tidy.Judged) {
 	world := claim.World{Name: s.Name, Day: at}
 	for _, c := range s.Candidates {
 		why, yes := world.Contradict(c.Under())
-		list = append(list, tidy.Judged{ID: c.ID, Contradicts: yes, Why: why})
+		list = append(list, tidy.Judged{ID: c.ID, Contradicts: yes, Here: c.Says, There: c.OtherSays, Why: why})
 	}
 	return list
 }
@@ -526,6 +526,79 @@ func TestScanAfterCommit(t *testing.T) {
 	w.git("commit", "-q", "-m", "begin")
 	if s, err := tidy.Scan(t.Context(), l, at); err != nil || s.Pages != 1 {
 		t.Errorf("after a commit: %+v, %v", s, err)
+	}
+}
+
+// TestJudgements: what a model says of a pair counts only if it is of a pair that was listed, and quotes the two statements; a reason with pages or
+// words that are made up is left out. What does not count is said.
+func TestJudgements(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir}
+	w.git("init", "-qb", "main")
+	w.write("README.md", "# Museum\n\n[[loans]] [[leaflet]]\n")
+	head := "---\ntitle: %s\nkind: doc\nowner: Rosa\ncreated: 2026-03-01\n---\n%s\n"
+	w.write("docs/loans.md", fmt.Sprintf(head, "Loans", "Objects are lent for  at most 90 days."))
+	w.write("docs/leaflet.md", fmt.Sprintf(head, "Leaflet", "Objects are lent for at most 60 days."))
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "begin")
+	l, err := lake.Open(t.Context(), dir, lake.Options{Private: t.TempDir(), Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s, err := tidy.Scan(t.Context(), l, at)
+	if err != nil || len(s.Candidates) != 1 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	c := s.Candidates[0]
+	here, there := "at most  60 DAYS", "at most 90 days"
+	if strings.Contains(c.Says, "90") {
+		here, there = there, here
+	}
+	plain := "it contradicts " + c.Other
+	says := func(id string, yes bool, here, there, why string) tidy.Judged {
+		return tidy.Judged{ID: id, Contradicts: yes, Here: here, There: there, Why: why}
+	}
+	for i, tc := range []struct {
+		judged []tidy.Judged
+		why    string // of the finding; "": there is none
+		out    string // what is said of what does not count
+	}{
+		{[]tidy.Judged{says(c.ID, true, here, there, "60 and 90 days")}, plain + ": 60 and 90 days", ""},
+		{[]tidy.Judged{says(c.ID, true, c.Says, c.OtherSays, "\"90 days\" in "+c.Other)}, plain + ": \"90 days\" in " + c.Other, ""},
+		{[]tidy.Judged{says(c.ID, false, "", "", "")}, "", ""},
+		{[]tidy.Judged{says(c.ID, true, "", "", "they do")}, "", "does not quote"},
+		{[]tidy.Judged{says(c.ID, true, "at most 30 days", there, "they do")}, "", "does not quote"},
+		{[]tidy.Judged{says(c.ID, true, there, here, "the wrong way round")}, "", "does not quote"},
+		{[]tidy.Judged{says("0123456789ab", true, here, there, "they do")}, "", "0123456789ab is no pair"},
+		{[]tidy.Judged{says("docs/made-up.md", true, here, there, "they do")}, "", "is no pair"},
+		{[]tidy.Judged{says(c.ID, true, here, there, "yes"), says(c.ID, false, "", "", "")}, "", "in two ways"},
+		{[]tidy.Judged{says(c.ID, true, here, there, "yes"), says(c.ID, true, here, there, "yes again")}, plain + ": yes", ""},
+		{[]tidy.Judged{says(c.ID, true, here, there, "docs/other.md says so")}, plain, ""},
+		{[]tidy.Judged{says(c.ID, true, here, there, "it says \"for ever and a day\"")}, plain, ""},
+	} {
+		id := parley.ProposalID(fmt.Sprint("p", i))
+		p, err := tidy.Propose(t.Context(), l, tidy.Asked{ID: id, At: at, Judged: tc.judged})
+		if err != nil || (tc.out == "") != (len(p.LeftOut) == 0) || !strings.Contains(strings.Join(p.LeftOut, "; "), tc.out) {
+			t.Errorf("%d: %+v, %v, want %q", i, p, err, tc.out)
+		}
+		why := ""
+		if p.Findings > 0 {
+			whole, err := tidy.Read(t.Context(), l, id, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range whole.Findings {
+				if f.Kind == tidy.Contradiction {
+					why += f.Why
+				}
+			}
+			w.git("branch", "-D", "tachikoma/"+string(id))
+		}
+		if why != tc.why {
+			t.Errorf("%d: the reason is %q, want %q", i, why, tc.why)
+		}
 	}
 }
 

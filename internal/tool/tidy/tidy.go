@@ -6,6 +6,8 @@
 package tidy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -68,7 +70,9 @@ const proposeSchema = `{
     "properties": {
      "id": {"type": "string", "description": "The id of the pair."},
      "contradicts": {"type": "boolean", "description": "Both cannot be true at the same time."},
-     "why": {"type": "string", "maxLength": 500, "description": "In a sentence, for people."}
+     "here": {"type": "string", "maxLength": 400, "description": "If they contradict each other: the words of the first statement that the second one denies, copied exactly."},
+     "there": {"type": "string", "maxLength": 400, "description": "And the words of the second statement, copied exactly."},
+     "why": {"type": "string", "maxLength": 500, "description": "In a sentence, for people. Quote and name nothing that the two statements do not have."}
     }
    }
   },
@@ -115,8 +119,10 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 			Contradictions []tidy.Judged `json:"contradictions"`
 			Leave          []string      `json:"leave"`
 		}
-		if err := json.Unmarshal(r.Input, &in); err != nil {
-			return failed(parley.Errorf(parley.CodeInvalid, "the input cannot be read: %w", err))
+		d := json.NewDecoder(bytes.NewReader(r.Input))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&in); err != nil || d.More() {
+			return failed(parley.Errorf(parley.CodeInvalid, "the input cannot be read: %w", cmp.Or(err, errors.New("it is more than one object"))))
 		}
 		p, err := tidy.Propose(ctx, l, tidy.Asked{
 			ID: idOf(r.Call), At: t.o.Now(), By: r.Principal.User, App: t.o.App, Session: r.Session, Turn: r.Turn, Judged: in.Contradictions, Leave: in.Leave,
@@ -222,10 +228,14 @@ func proposed(p tidy.Proposed) (parley.ToolResult, error) {
 	if p.Unreadable > 0 {
 		text += fmt.Sprintf(" %d earlier proposals cannot be read, because somebody has changed their branches; what they have may be proposed again.", p.Unreadable)
 	}
+	if n := len(p.LeftOut); n > 0 {
+		text += fmt.Sprintf(" %d judgements do not count: %s.", n, strings.Join(p.LeftOut[:min(n, 10)], "; "))
+	}
 	data, err := json.Marshal(struct {
 		Proposal parley.ProposalID `json:"proposal,omitempty"`
 		Findings int               `json:"findings"`
-	}{p.ID, p.Findings})
+		LeftOut  int               `json:"left_out,omitempty"`
+	}{p.ID, p.Findings, len(p.LeftOut)})
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: text, Data: data}, err
 }
 

@@ -50,7 +50,7 @@ func Answer(results []dialog.Result) dialog.Reply {
 		}
 		one := map[string]any{"id": m[1], "contradicts": false}
 		if why, yes := w.Contradict(a, b); yes {
-			one["contradicts"], one["why"] = true, why
+			one["contradicts"], one["here"], one["there"], one["why"] = true, a.Text, b.Text, why
 		}
 		judged = append(judged, one)
 	}

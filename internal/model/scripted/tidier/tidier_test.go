@@ -159,3 +159,20 @@ func look(t *testing.T, dir string) (judged []any, pairs string) {
 	judged, _ = results[1].Input["contradictions"].([]any)
 	return judged, pairs
 }
+
+// TestBadInput: an input of a model that is no such object is refused, and proposes nothing.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	tools := tool.New(tool.Options{App: "test", Lakes: func() *lake.Lakes { return lake.New(lake.Options{Private: t.TempDir()}) }})
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	for _, input := range []string{``, `{`, `[]`, `{"contradictions":{}}`, `{"contradictions":[{"id":7}]}`, `{"contradictions":[{"id":"a","contradicts":"yes"}]}`, `{"findings":[]}`, `{} {}`} {
+		res, err := tools.Run(t.Context(), seam.Run{Name: tool.NamePropose, Input: json.RawMessage(input), Call: "c", Workspace: func() (*os.Root, error) { return root, nil }})
+		if err != nil || res.Outcome != parley.OutcomeError || res.Error.Code != parley.CodeInvalid {
+			t.Errorf("%s: %+v, %v", input, res, err)
+		}
+	}
+}
