@@ -1,17 +1,23 @@
 // The lake beside the chat, on the demo's: found by words and facets, drawn as a graph, attached to a conversation, and
 // tidied up by the findings of a proposal.
 
+import { execFileSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { violations } from "./axe.ts";
-import { phone, startBrowser, startServer, type Browser, type Server } from "./harness.ts";
+import { phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
 import { lookAt } from "./looks.ts";
 
+let data: string;
 let server: Server;
 let browser: Browser;
 
 beforeAll(async () => {
-  server = await startServer();
+  data = temporary();
+  server = await startServer({ data });
   browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
   await page().goto(`${server.url}/apps/major/`);
   await page().getByRole("tab", { name: "Lake" }).click();
@@ -20,6 +26,7 @@ afterAll(async () => {
   const complaints = browser?.complaints;
   await browser?.close();
   await server?.stop();
+  rmSync(data, { recursive: true, force: true });
   expect(complaints).toEqual([]);
 });
 
@@ -120,7 +127,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
     const found = (path: string) => dialog().getByRole("listitem").filter({ hasText: path }).filter({ has: page().getByText("Its change") });
     const radome = found("lake/glossary/radome.md").first();
     await radome.waitFor();
-    await dialog().getByText("10 of 10 open.").waitFor();
+    await dialog().getByText("11 of 11 open.").waitFor();
     expect(await violations(page())).toEqual([]);
     await lookAt(browser, "lake-proposal", 900, [1440]);
 
@@ -145,14 +152,91 @@ describe.runIf(!process.env["PARLEY_URL"])("the lake", () => {
     expect(await text(path)).toBe(`${before}\nMore.\n`);
 
     await dialog().getByRole("button", { name: "Leave the rest" }).click();
-    await page().getByRole("dialog", { name: /^Leave all 7/ }).getByRole("button", { name: "Leave" }).click();
-    await dialog().getByText("7 stay as they are").waitFor();
+    await page().getByRole("dialog", { name: /^Leave all 8/ }).getByRole("button", { name: "Leave" }).click();
+    await dialog().getByText("8 stay as they are").waitFor();
     await dialog().getByRole("button", { name: "Close" }).click();
     await page().getByRole("button", { name: "1 earlier proposal" }).waitFor();
   });
 
-  test("is usable on a phone", async () => {
+  test("an entity is edited, what others have saved meanwhile is shown, and so are its history and what links to it", async () => {
+    const both = [1440, phone.width];
+    const wide = () => page().setViewportSize({ width: 1440, height: 900 });
+    await page().getByRole("searchbox", { name: "Search the lake" }).fill("support hours");
+    await entities().getByRole("button", { name: /^Support hours/ }).click();
+    await panel().getByRole("heading", { name: /support-hours\.md/ }).waitFor();
+    await panel().getByRole("button", { name: "Edit", exact: true }).click();
+    await panel().getByRole("textbox", { name: "Text of support-hours.md" }).click();
+    await page().keyboard.press("Control+End");
+    await page().keyboard.type("\nThe line has a waiting tune.\n");
+    const q = new URLSearchParams({ app: "major", workspace: "lake", path: "docs/support-hours.md" });
+    const at = `${server.url}/v1/entities/entity?${q}`;
+    const { body, version } = (await (await fetch(at)).json()) as { body: string; version: string };
+    const put = await fetch(at, { method: "PUT", body: JSON.stringify({ body: body.replace("07:00", "08:00") + "\nNo calls on Sundays.\n", version, reason: "The line opens later" }), headers: { "Content-Type": "application/json" } });
+    expect(put.status, await put.text()).toBe(200);
+    await panel().getByRole("button", { name: "Save", exact: true }).click();
+    const conflict = panel().getByRole("alert", { name: "Conflict" });
+    await conflict.getByText(/^Somebody else has changed this file/).waitFor();
+    await lookAt(browser, "lake-conflict", 900, both);
+    await wide();
+    await conflict.getByRole("button", { name: "Put both together" }).click();
+    await panel().getByRole("button", { name: "Save", exact: true }).click();
+    await panel().getByText("Saved", { exact: true }).waitFor();
+    await panel().getByRole("button", { name: "Done" }).click();
+    expect(await text("docs/support-hours.md")).toMatch(/08:00[^]*waiting tune/);
+
+    const links = panel().getByRole("region", { name: "Notes that link here" });
+    await links.scrollIntoViewIfNeeded();
+    await links.getByRole("button").or(links.getByRole("link")).first().waitFor();
+    await lookAt(browser, "lake-backlinks", 900, both);
+    await wide();
+    await panel().getByRole("button", { name: "Actions for support-hours.md" }).click();
+    await page().getByRole("menuitem", { name: "History" }).click();
+    await dialog().getByRole("list", { name: "Versions, the newest first" }).getByText("The line opens later").waitFor();
+    await lookAt(browser, "lake-history", 900, [1440]); // in a narrower window the file is another element, without its dialog
+    await dialog().getByRole("button", { name: "Close" }).click();
     await page().getByRole("button", { name: "Close the file" }).click();
+    await page().getByRole("button", { name: "Show all" }).click();
+  });
+
+  test("of many proposals the older ones are read on request, and each is decided by itself", async () => {
+    // As many nights of the agent: branches like its own. What the first one found is decided by now, or was changed since.
+    const git = (args: readonly string[], input?: Buffer) => execFileSync("git", ["-C", join(data, "workspaces/local/lake"), ...args], { ...(input && { input }), maxBuffer: 1 << 26, stdio: ["pipe", "pipe", "ignore"] });
+    const night = git(["fast-export", "main..tachikoma/0-first-night"]).toString("latin1");
+    const nights = 60;
+    for (let n = 1; n < nights; n++) git(["fast-import", "--quiet"], Buffer.from(night.replaceAll("0-first-night", `0-night-${String(n).padStart(5, "0")}`), "latin1"));
+    await page().reload();
+    await page().getByRole("tab", { name: "Lake" }).click();
+    await page().getByRole("button", { name: /^50 or more proposals wait/ }).click();
+    const choice = dialog().getByRole("combobox", { name: "Proposal" });
+    const more = dialog().getByRole("button", { name: "Show older" });
+    await more.waitFor();
+    expect(await choice.locator("option").count()).toBe(50);
+    await lookAt(browser, "lake-proposals", 900, [1440, phone.width]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    await more.click();
+    await expect.poll(() => choice.locator("option").count()).toBe(nights);
+    await expect.poll(() => more.count()).toBe(0);
+
+    // An older one, of which some is decided and some cannot be applied any more.
+    await choice.selectOption("0-night-00005");
+    const found = (path: string) => dialog().getByRole("listitem").filter({ hasText: path });
+    await found("docs/publications.md").getByText(/cannot be applied any more/).first().waitFor();
+    await found("-phone-list.md").getByRole("checkbox").first().check();
+    await found("docs/backups.md").getByRole("checkbox").first().check();
+    await lookAt(browser, "lake-proposals-older", 900, [1440, phone.width]);
+    await page().setViewportSize({ width: 1440, height: 900 });
+    const before = git(["rev-parse", "main"]).toString().trim();
+    await dialog().getByRole("button", { name: "Apply the chosen 2" }).click();
+    await dialog().getByText("2 are applied, each as a commit in your name.").waitFor();
+    expect(git(["log", "--format=%an", `${before}..main`]).toString()).toBe("local\nlocal\n");
+    expect(await choice.locator("option").count()).toBe(nights);
+    await choice.selectOption("0-night-00004"); // what was applied from another one is not offered again
+    await found("docs/backups.md").getByText(/cannot be applied any more|Applied/).first().waitFor();
+    await dialog().getByRole("button", { name: "Close" }).click();
+    for (let n = 1; n < nights; n++) git(["branch", "-D", `tachikoma/0-night-${String(n).padStart(5, "0")}`]);
+  });
+
+  test("is usable on a phone", async () => {
     await lookAt(browser, "lake-list", 900, [1440]);
     await page().setViewportSize(phone);
     await page().reload();

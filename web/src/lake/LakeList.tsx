@@ -115,6 +115,7 @@ export default function LakeList({ lake, onChosen }: { lake: Lake; onChosen(): v
 /** The proposals for the lake, if there are any. */
 function Waiting({ lake, onOpen }: { lake: Lake; onOpen(path: string): void }) {
   const list = useStore(lake.proposals.store, (s) => s.list);
+  const further = useStore(lake.proposals.store, (s) => s.next !== "");
   const [open, setOpen] = useState(false);
   const waiting = list.filter(waits);
   const first = waiting[0] ?? list[0];
@@ -133,11 +134,11 @@ function Waiting({ lake, onOpen }: { lake: Lake; onOpen(path: string): void }) {
           <span className="min-w-0 flex-1">
             {waiting.length > 0 ? (
               <>
-                <span className="block font-medium">{waiting.length === 1 ? "1 proposal waits" : `${count(waiting.length)} proposals wait`}</span>
+                <span className="block font-medium">{waiting.length === 1 ? "1 proposal waits" : `${count(waiting.length)}${further ? " or more" : ""} proposals wait`}</span>
                 <bdi className="block truncate text-text-muted">{oneLine(first.title, 120)}</bdi>
               </>
             ) : (
-              `${count(list.length)} earlier ${list.length === 1 ? "proposal" : "proposals"}`
+              `${count(list.length)}${further ? " or more" : ""} earlier ${list.length === 1 ? "proposal" : "proposals"}`
             )}
           </span>
         </button>

@@ -42,8 +42,8 @@ export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; 
   return (
     <Dialog wide bare title={title} onClose={onClose}>
       <div className="flex h-[calc(100dvh-2rem)] flex-col">
-        <header className="flex shrink-0 items-center gap-2 border-b border-border py-1.5 pr-2 pl-4">
-          <h2 className="min-w-0 flex-1 text-sm leading-5 font-semibold">
+        <header className="flex shrink-0 flex-wrap items-center gap-2 border-b border-border py-1.5 pr-2 pl-4">
+          <h2 className="min-w-0 flex-1 text-sm leading-5 font-semibold max-sm:basis-[calc(100%-4rem)]">
             <bdi className="block truncate">{title}</bdi>
             {p && (
               <span className="block truncate text-xs font-normal text-text-muted">
@@ -52,8 +52,9 @@ export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; 
               </span>
             )}
           </h2>
+          {/* On a phone they have a line of their own. */}
           {list.length > 1 && (
-            <select aria-label="Proposal" value={id} disabled={busy} onChange={(e) => void lake.proposals.open(e.currentTarget.value)} className="h-8 max-w-[40%] min-w-0 rounded-lg border border-border bg-bg px-1.5 text-xs [@media(pointer:coarse)]:h-11">
+            <select aria-label="Proposal" value={id} disabled={busy} onChange={(e) => void lake.proposals.open(e.currentTarget.value)} className="h-8 max-w-[40%] min-w-0 rounded-lg max-sm:order-2 max-sm:max-w-none max-sm:flex-1 max-sm:basis-40 border border-border bg-bg px-1.5 text-xs [@media(pointer:coarse)]:h-11">
               {list.map((x) => (
                 <option key={x.id} value={x.id}>
                   {`${new Date(x.at).toLocaleDateString()}: ${oneLine(x.title, 80)}${(x.counts["open"] ?? 0) > 0 ? ` (${count(x.counts["open"] ?? 0)} open)` : ""}`}
@@ -62,7 +63,7 @@ export default function ProposalDialog({ lake, onClose, onOpen }: { lake: Lake; 
             </select>
           )}
           {next !== "" && (
-            <Button kind="quiet" onClick={() => void lake.proposals.older()}>
+            <Button kind="quiet" className="max-sm:order-2" onClick={() => void lake.proposals.older()}>
               Show older
             </Button>
           )}
