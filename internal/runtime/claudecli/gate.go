@@ -51,19 +51,6 @@ func (p *process) serve(ctx context.Context, c control) (any, error) {
 	return nil, fmt.Errorf("unsupported request %s", c.Subtype)
 }
 
-// heed asks the hooks of the turn that the process works for.
-func (p *process) heed(ctx context.Context, c control) (any, error) {
-	t, err := p.await(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	v, err := t.heed(ctx, c)
-	if err != nil {
-		t.withhold(ctx)
-	}
-	return v, err
-}
-
 // withhold waits, if the attempt ends together with the process, until the CLI has withdrawn the request
 // or is gone: whatever it were told would become the result of the call in its conversation.
 func (t *turn) withhold(ctx context.Context) {

@@ -13,6 +13,19 @@ import (
 // moments are the hook events of the CLI, besides those of the gate, about which the app's hooks are asked.
 var moments = []string{"SubagentStart", "SubagentStop", "PreCompact"}
 
+// heed asks the hooks of the turn that the process works for.
+func (p *process) heed(ctx context.Context, c control) (any, error) {
+	t, err := p.await(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.heed(ctx, c)
+	if err != nil {
+		t.withhold(ctx)
+	}
+	return v, err
+}
+
 // heed asks the hooks about what an agent of the CLI is about to do. What they have decided before, in an
 // earlier attempt at the turn, they are not asked again.
 func (t *turn) heed(ctx context.Context, c control) (any, error) {
