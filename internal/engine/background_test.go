@@ -72,12 +72,13 @@ func withoutFetching(outcomes string) string {
 func TestBackgroundCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }
+	roomy := func(a *parley.App) { a.Budgets.MaxSteps = 24 } // each crash may repeat the calls of three agents
 	for name, sc := range map[string]enginetest.Scenario{
-		"told":            {App: enginetest.App(team), Messages: []string{"tell: look a; look b"}},
-		"fetched":         {App: enginetest.App(team, auto), Messages: []string{"fetch: mail a; look b"}},
-		"both ask":        {App: enginetest.App(team, asking, auto), Messages: []string{"tell: mail a; mail b"}},
-		"ask and fetched": {App: enginetest.App(team, asking), Messages: []string{"fetch: mail a; mail b"}},
-		"ask in front":    {App: enginetest.App(team, asking, auto), Messages: []string{"mail a; mail b"}},
+		"told":            {App: enginetest.App(team, roomy), Messages: []string{"tell: look a; look b"}},
+		"fetched":         {App: enginetest.App(team, auto, roomy), Messages: []string{"fetch: mail a; look b"}},
+		"both ask":        {App: enginetest.App(team, asking, auto, roomy), Messages: []string{"tell: mail a; mail b"}},
+		"ask and fetched": {App: enginetest.App(team, asking, roomy), Messages: []string{"fetch: mail a; mail b"}},
+		"ask in front":    {App: enginetest.App(team, asking, auto, roomy), Messages: []string{"mail a; mail b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -55,15 +56,22 @@ type call struct {
 }
 
 // frame handles one frame and returns new text to show.
-func (r *reply) frame(data []byte) (seam.ModelDelta, error) {
-	if r.begun {
-		if q, ok := quick(data); ok {
-			if q.reasoning != nil && r.field == "" {
-				r.field = q.field
-			}
-			return r.add(unescaped(q.content), unescaped(q.reasoning))
-		}
+func (r *reply) frame(data []byte) (d seam.ModelDelta, err error) {
+	if !r.begun {
+		aside.Do(func() { d, err = r.parsed(data) }) // what follows, perhaps for long, needs less stack
+		return d, err
 	}
+	if q, ok := quick(data); ok {
+		if q.reasoning != nil && r.field == "" {
+			r.field = q.field
+		}
+		return r.add(unescaped(q.content), unescaped(q.reasoning))
+	}
+	return r.parsed(data)
+}
+
+// parsed handles any frame.
+func (r *reply) parsed(data []byte) (seam.ModelDelta, error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return seam.ModelDelta{}, nil
 	}

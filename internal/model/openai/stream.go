@@ -30,6 +30,7 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	first := m.request(ctx, &r, n, m.known())
 	return func(yield func(seam.ModelDelta, error) bool) {
 		resp, size, err := m.open(ctx, &r, n, first)
+		r, first = seam.Request{}, made{} // the server has it, and the reply may take long
 		if err != nil {
 			yield(seam.ModelDelta{}, err)
 			return

@@ -24,6 +24,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 )
 
 const (
@@ -109,7 +110,8 @@ func (p Provider) send(ctx context.Context, c *http.Client, method, url string, 
 	if body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.Do(req)
+	var resp *http.Response
+	aside.Do(func() { resp, err = c.Do(req) }) // it needs more stack than the answer, which may take long
 	if err != nil {
 		return nil, p.Failure(ctx, err)
 	}

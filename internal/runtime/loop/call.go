@@ -18,28 +18,38 @@ import (
 // lastWords is how long a cancelled turn may take to store what was said.
 const lastWords = 5 * time.Second
 
-// call makes one model call: commits its start, streams, and journals the reply or the
-// failure. nil means that next can continue from the state.
-//
-// Most of a turn's time is spent in the stream, so that stands here alone: what
-// comes before and after it needs a lot of stack.
-func (f *flight) call(ctx context.Context, s *parley.Session, a *callModel) error {
+// call commits the start of a model call, and returns what reads its stream and then journals the reply or the
+// failure. If it returns neither that nor an error, next can continue from the state.
+func (f *flight) call(ctx context.Context, s *parley.Session, a *callModel) (*reading, error) {
 	own, cancel := context.WithCancelCause(ctx) // of the stream
-	defer cancel(nil)
 	st, err := f.beginCall(own, s, a)
-	if own, ok := errors.AsType[*ownError](err); ok {
-		ag := s.Turn.Agent(a.Agent)
-		if ag == nil || !ag.IsSub() {
-			return own.err
-		}
-		info := parley.Info(asError(own.err))
-		return f.endAgent(s, endOf(s.Turn, ag, parley.OutcomeError, joinLines(info.Message, info.Hint)))
-	}
 	if st == nil {
-		return err
+		cancel(nil)
+		if own, ok := errors.AsType[*ownError](err); ok {
+			return nil, f.unable(s, a, own.err)
+		}
+		return nil, err
 	}
-	reply, serr := st.run(own, cancel)
-	return st.end(ctx, a, reply, serr)
+	a.Request = seam.Request{MaxTokens: a.Request.MaxTokens} // the model has it
+	var reply *seam.Reply
+	var serr *parley.Error
+	return &reading{
+		read: func() { reply, serr = st.run(own, cancel) },
+		end: func(ctx context.Context) error {
+			defer cancel(nil)
+			return st.end(ctx, a, reply, serr)
+		},
+	}, nil
+}
+
+// unable ends an agent that cannot call its model. If it is no sub-agent, that is the turn's error.
+func (f *flight) unable(s *parley.Session, a *callModel, why error) error {
+	ag := s.Turn.Agent(a.Agent)
+	if ag == nil || !ag.IsSub() {
+		return why
+	}
+	info := parley.Info(asError(why))
+	return f.endAgent(s, endOf(s.Turn, ag, parley.OutcomeError, joinLines(info.Message, info.Hint)))
 }
 
 // ownError is why an agent cannot call its model at all. It is that agent's failure.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/aside"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -34,9 +35,18 @@ type flight struct {
 	over  map[parley.CallID]bool // calls that have waited long enough for a task
 	still int                    // actions in a row that left no event
 
+	reading *reading // the call whose stream is read by the turn's own goroutine, or nil
+
 	// pool has capacity 1. It is held from looking at what the turn may spend until that is reserved
 	// by a committed model.started. So calls that begin at once never reserve the same.
 	pool chan struct{}
+}
+
+// reading is a call of a model that has begun.
+type reading struct {
+	read func()                      // reads its stream to the end
+	end  func(context.Context) error // journals what came
+	seq  int64                       // number of the last event in the state that it began from
 }
 
 // op is an action under way.
@@ -44,16 +54,40 @@ type op struct {
 	key    string
 	agent  parley.AgentPath
 	kind   string
-	seq    int64         // number of the last event in the state that it began from
-	cut    bool          // it may be cancelled when its agent has ended
-	call   parley.CallID // call of a tool that may write: it may be cancelled until the call is under way
-	gone   bool          // it was cancelled so
+	seq    int64                                   // number of the last event in the state that it began from
+	cut    bool                                    // it may be cancelled when its agent has ended
+	call   parley.CallID                           // call of a tool that may write: it may be cancelled until the call is under way
+	gone   bool                                    // it was cancelled so
+	opens  func(context.Context) (*reading, error) // begins a call of a model; nil: it is something else
 	cancel context.CancelCauseFunc
 	err    error
 	panics string
 }
 
-func (f *flight) run(ctx context.Context) (seam.Ending, error) {
+// run carries the turn forward. Most of a turn's time is spent in a stream, with this goroutine's stack. So what is done
+// in between, which needs four times as much, is done aside.
+func (f *flight) run(ctx context.Context) (end seam.Ending, err error) {
+	for {
+		aside.Do(func() { end, err = f.look(ctx) })
+		if f.reading == nil {
+			return end, err
+		}
+		f.reading.read()
+	}
+}
+
+// look does what is ready, until the turn has ended or there is a stream to read.
+func (f *flight) look(ctx context.Context) (seam.Ending, error) {
+	if r := f.reading; r != nil {
+		f.reading = nil
+		err := parked(r.end(ctx))
+		if err == nil {
+			err = f.moved(r.seq)
+		}
+		if err != nil {
+			return f.stopped(ctx, err)
+		}
+	}
 	for {
 		s := f.host.State()
 		if s.Turn == nil || s.Turn.ID != f.host.Turn() {
@@ -76,8 +110,11 @@ func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 			return f.stopped(ctx, err)
 		}
 		switch {
+		case f.reading != nil:
+			f.reading.seq = s.Seq
+			return seam.Ending{}, nil
 		case staged:
-			if err := f.moved(s, s.Seq); err != nil {
+			if err := f.moved(s.Seq); err != nil {
 				return soFar(s), err
 			}
 			continue
@@ -95,7 +132,7 @@ func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 // moved counts actions that left no event. What was staged is lost when the store could
 // not take it; then the same is done again, and whatever has to be committed first says
 // what is wrong.
-func (f *flight) moved(s *parley.Session, from int64) error {
+func (f *flight) moved(from int64) error {
 	if f.host.State().Seq != from {
 		f.still = 0
 		return nil
@@ -103,7 +140,7 @@ func (f *flight) moved(s *parley.Session, from int64) error {
 	if f.still++; f.still <= maxStill {
 		return nil
 	}
-	return parley.Errorf(parley.CodeInternal, "turn %s makes no progress after event %d", s.Turn.ID, from)
+	return parley.Errorf(parley.CodeInternal, "turn %s makes no progress after event %d", f.host.Turn(), from)
 }
 
 // stopped is how a turn ends whose actions could not be done.
@@ -165,6 +202,10 @@ func (f *flight) begin(ctx context.Context, s *parley.Session, acts []action, en
 	}
 	if len(ops) == 1 && len(f.under) == 0 && alone(s.Turn) {
 		// The usual case needs no other goroutine.
+		if opens := ops[0].opens; opens != nil {
+			f.reading, err = opens(ctx)
+			return true, wait, parked(err)
+		}
 		return true, wait, parked(runs[0](ctx))
 	}
 	for i, o := range ops {
@@ -192,7 +233,19 @@ func (f *flight) op(s *parley.Session, a action) (*op, func(context.Context) err
 		o.key, o.kind, o.agent, o.cut = "agent "+string(a.Agent), "model", a.Agent, true
 		ag := s.Turn.Agent(a.Agent)
 		first := ag.IsSub() && !ag.Heard && len(ag.Items) == 0
-		return o, f.heeding(seam.Moment{Kind: seam.AgentStarts, Agent: a.Agent, Name: ag.Name}, first, func(ctx context.Context) error { return f.call(ctx, s, &a) })
+		o.opens = func(ctx context.Context) (r *reading, err error) {
+			call := func(ctx context.Context) error { r, err = f.call(ctx, s, &a); return err }
+			err = f.heeding(seam.Moment{Kind: seam.AgentStarts, Agent: a.Agent, Name: ag.Name}, first, call)(ctx)
+			return r, err
+		}
+		return o, func(ctx context.Context) error {
+			r, err := o.opens(ctx)
+			if r == nil {
+				return err
+			}
+			r.read()
+			return r.end(ctx)
+		}
 	case condense:
 		o.key, o.kind, o.agent = "agent "+string(a.Agent), "model", a.Agent
 		return o, f.heeding(seam.Moment{Kind: seam.ContextParts, Agent: a.Agent}, s.Turn.Compact == nil, func(ctx context.Context) error {
@@ -331,7 +384,7 @@ func (f *flight) landed(s *parley.Session, o *op) error {
 	}
 	switch {
 	case o.err == nil:
-		return f.moved(s, o.seq)
+		return f.moved(o.seq)
 	case errors.Is(o.err, seam.ErrParked), o.gone:
 		return nil
 	}
