@@ -30,7 +30,7 @@ func TestBeside(t *testing.T) {
 		}
 		lost := errors.New("lost")
 		m.left = false
-		if say, err = askBeside(t.Context(), m, req, func() error { return lost }); !errors.Is(err, lost) || m.left {
+		if _, err = askBeside(t.Context(), m, req, func() error { return lost }); !errors.Is(err, lost) || m.left {
 			t.Errorf("a start that is not stored: %v, left %t", err, m.left)
 		}
 		<-m.made
