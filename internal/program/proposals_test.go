@@ -37,7 +37,7 @@ schedules:
 `)
 	dir = filepath.Join(users, "local", "lake")
 	p.write(filepath.Join(dir, "README.md"), "# Lake\n\n- [[one]]\n")
-	p.write(filepath.Join(dir, "docs", "one.md"), "---\ntitle: One\nkind: doc\n---\n# One\n\nSee [[readmee]] and [[nowhere-at-all]].\n")
+	p.write(filepath.Join(dir, "docs", "one.md"), "---\ntitle: One\nkind: doc\n---\n# One\n\nSee [[readmee]].\n\nAnd [[nowhere-at-all]].\n")
 	for _, args := range [][]string{{"init", "-qb", "main"}, {"add", "-A"}, {"-c", "user.name=Bea", "-c", "user.email=bea@example.com", "commit", "-qm", "The lake"}} {
 		if out, err := exec.CommandContext(p.t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
 			p.t.Fatalf("git %v: %v\n%s", args, err, out)
