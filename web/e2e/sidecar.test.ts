@@ -122,9 +122,11 @@ describe.runIf(!process.env["PARLEY_URL"])("the sidecar on the CRM's page", () =
     await expect.poll(() => last(page).locator(".prose").count()).toBe(1);
     await page.reload();
     await expect.poll(() => last(page).getAttribute("data-state")).toBe("working");
+    await expect.poll(() => page.locator("html").getAttribute("data-panel")).toBe(""); // the page goes aside for it
     await b.shot("sidecar-crm-reloaded");
     await idle(page);
     const text = await last(page).innerText();
+    expect(text).toContain("Skill leads");
     expect(await last(page).getAttribute("data-state")).toBe("done");
     expect(await panel(page).locator(".asked").count()).toBe(1);
     // A card that waits is still there on the next page, and is confirmed there.

@@ -140,11 +140,14 @@ const outcomesOf = (steps: readonly StepView[]): ReadonlyMap<string, string> =>
 
 const requestOf = (input: unknown): Record<string, unknown> => (typeof input === "object" && input !== null ? (input as Record<string, unknown>) : {});
 
-/** As the wire names it: a request by its method and path, other tools by their names. */
+/** As the wire names it: a request by its method and path, other tools by their names and the only text of their input. */
 function labelOf(s: Pick<StepView, "tool" | "input">): Pick<Action, "label" | "command"> {
-  const { method, path } = requestOf(s.input);
+  const input = requestOf(s.input);
+  const { method, path } = input;
   if (typeof path === "string") return { label: `${typeof method === "string" ? method.toUpperCase() : "GET"} ${path.replace(/[?#].*$/s, "")}` };
-  return { label: s.tool ?? "", command: true };
+  const texts = Object.values(input).filter((v) => typeof v === "string");
+  const about = texts.length === 1 ? texts[0]?.trim().replace(/\s+/g, " ") : undefined;
+  return { label: [s.tool, about?.slice(0, 100)].filter(Boolean).join(" "), command: true };
 }
 
 /** A confirmation and what became of it. */

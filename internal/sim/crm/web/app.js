@@ -65,8 +65,10 @@ let demo = { users: [], parley: false };
 const sidecar = (f) => (window.ParleySidecar ??= []).push(f);
 sidecar((s) => {
   s.configure({ getToken: () => session.token });
-  s.on("open", () => document.documentElement.setAttribute("data-panel", ""));
-  s.on("close", () => document.documentElement.removeAttribute("data-panel"));
+  const aside = () => document.documentElement.toggleAttribute("data-panel", s.isOpen);
+  s.on("open", aside);
+  s.on("close", aside);
+  aside(); // after a reload it may be open already
   s.on("write", (w) => {
     const id = /\/api\/\w+\/([\w-]+)/.exec(w.path)?.[1];
     if (w.state !== "open" && w.state !== "sent") refresh(id, w.method === "POST");
