@@ -131,7 +131,7 @@ func (b *bench) followed(ctx context.Context, tr *trail, to target, turns int) e
 		b.line("path: "+stepNames[s], "-", fmt.Sprintf("%.0f us", us), "-", "", true)
 	}
 	b.line("path: all of these but the ways to and from the provider and what it takes", "-", fmt.Sprintf("%.0f us", sum), "-", "", true)
-	b.note("a turn copies its state %.0f times before its first token, and allocates %.0f KB in %.0f objects, client and provider included", median(took[request]),
+	b.note("a turn looks at its state %.0f times before its first token, and allocates %.0f KB in %.0f objects, client and provider included", median(took[request]),
 		float64(memory.TotalAlloc-allocated)/float64(turns)/1024, float64(memory.Mallocs-objects)/float64(turns))
 	return nil
 }
