@@ -166,10 +166,11 @@ describe.runIf(!process.env["PARLEY_URL"])("the page of major", () => {
 
   test("says what a model was told of an earlier conversation", async () => {
     const history = [{ role: "user", content: "Where is the mast?" }, { role: "assistant", content: "In **Port Ellery**." }];
-    const made = (await (await fetch(`${server.url}/v1/sessions`, { method: "POST", body: JSON.stringify({ app: "major", history }), headers: { "Content-Type": "application/json" } })).json()) as { id: string };
+    const post = async (path: string, body: object) => (await (await fetch(`${server.url}/v1/${path}`, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } })).json()) as { id: string };
+    const made = await post("sessions", { app: "major", history });
+    await post(`sessions/${made.id}/turns`, { message: "When is the support line answered?" });
     await begin(`major/#/${made.id}`);
     const told = page().locator("[data-told]");
-    await parts(page()).ask("When is the support line answered?");
     await parts(page()).done();
     await told.getByRole("button", { name: "This conversation continues an earlier one: 2 messages." }).click();
     await told.getByRole("region", { name: "The earlier conversation" }).getByText("In **Port Ellery**.").waitFor();
