@@ -37,7 +37,7 @@ func words(text string) map[string]bool {
 // readers are the rules whose whole match is read when it is found.
 func readers() []*pattern.Regexp {
 	return []*pattern.Regexp{
-		howMany, sums, averages, byField, spread, whoMost, mostBy, compares, addUp, furtherOnes, orders, superlative, top, span, recent, since, months, longAgo, longest, noCall, unowned, lacking, mine,
+		howMany, sums, averages, byField, spread, whoMost, mostBy, compares, addUp, furtherOnes, orders, superlative, top, edges, span, recent, since, months, longAgo, longest, noCall, unowned, lacking, mine,
 		compare, counted, betweens, quoted, mention, openOnes, nationality, columns, share, late, noMail, updated, polite,
 	}
 }

@@ -14,6 +14,8 @@ var (
 	span     = pattern.New(`(?i)\b(today|yesterday|this week|last week|this month|last month|this year|this quarter|next month|next week)\b`)
 	recent   = pattern.New(`(?i)\b(?:in|within|over|during|for) the (?:last|past) (\d+|two|three|four|six)? ?(day|week|month|year)s?\b`)
 	since    = pattern.New(`(?i)\b(since|after|before|until) (\d{4}-\d\d-\d\d|(?:last )?(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)|(?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{1,2})?)`)
+	edges    = pattern.New(`(?i)\b(since|after|before|until|by) (?:the )?(end|start|beginning) of (this|the|next|last) (week|month|quarter|year)\b`)
+	silence  = pattern.New(`(?i)(?:\b(?:not|nobody|no one|never)|n't)\b.*\b(?:contacted|spoken|spoke|talked|heard|called)\b.*\bsince\b`)
 	months   = pattern.New(`(?i)\bin (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
 	due      = pattern.New(`(?i)\b(?:due|end|ends|ending|deadline|finish)\b`)
 	starts   = pattern.New(`(?i)\b(?:start|starts|starting|begin|begins)\b`)
@@ -29,7 +31,8 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		q.set("last_contact_until", day, "that were last contacted before "+nice(day))
 		return
 	}
-	if noCall.MatchString(text) && !longest.MatchString(text) && takes("status") {
+	silent := silence.MatchString(text)
+	if noCall.MatchString(text) && !silent && !longest.MatchString(text) && takes("status") {
 		q.filters["status"] = "new"
 		q.say("status", "that nobody has contacted yet")
 	}
@@ -41,7 +44,7 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		name, verb = "starts", "starting"
 	case updated.MatchString(text) && takes("updated_from"):
 		name, verb = "updated", "changed"
-	case spoken.MatchString(text) && takes("last_contact_from"):
+	case (silent || spoken.MatchString(text)) && takes("last_contact_from"):
 		name, verb = "last_contact", "last contacted"
 		if q.filters["status"] == "contacted" {
 			delete(q.filters, "status")
@@ -53,6 +56,9 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 	}
 	day := now.Truncate(24 * time.Hour)
 	between := func(from, until time.Time, said string) {
+		if silent && name == "last_contact" && until.IsZero() && !from.IsZero() { // not since then is before then
+			from, until, said = time.Time{}, from.AddDate(0, 0, -1), "before "+nice(from.Format(time.DateOnly))
+		}
 		if !from.IsZero() {
 			q.filters[name+"_from"] = from.Format(time.DateOnly)
 		}
@@ -66,6 +72,25 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 	if m := recent.FindStringSubmatch(text); m != nil {
 		n := max(1, numberOf(m[1]))
 		between(back(now, n, m[2]), time.Time{}, strings.ToLower(strings.TrimPrefix(strings.TrimSpace(pattern.New(`(?i)^(?:in|within|over|during|for) `).ReplaceAllString(m[0], "")), "")))
+		return
+	}
+	if m := edges.FindStringSubmatch(text); m != nil {
+		first, last := period(day, strings.ToLower(m[3]), strings.ToLower(m[4]))
+		at := last
+		if !strings.EqualFold(m[2], "end") {
+			at = first
+		}
+		said := strings.ToLower(m[0])
+		switch word := strings.ToLower(m[1]); {
+		case word == "since", word == "after" && at == first:
+			between(at, time.Time{}, said)
+		case word == "after":
+			between(at.AddDate(0, 0, 1), time.Time{}, said)
+		case word == "before" && at == first:
+			between(time.Time{}, at.AddDate(0, 0, -1), said)
+		default: // the last day belongs to what is before the end
+			between(time.Time{}, at, said)
+		}
 		return
 	}
 	if m := span.FindStringSubmatch(text); m != nil {
@@ -136,6 +161,25 @@ func (q *query) when(takes func(string) bool, text string, now time.Time) {
 		}
 		between(at, at.AddDate(0, 1, -1), "in "+at.Format("January"))
 	}
+}
+
+// period are the first and the last day of a week, month, quarter or year: this one, the next or the last.
+func period(day time.Time, which, unit string) (first, last time.Time) {
+	n := map[string]int{"next": 1, "last": -1}[which]
+	month := time.Date(day.Year(), day.Month(), 1, 0, 0, 0, 0, time.UTC)
+	switch unit {
+	case "week":
+		first = day.AddDate(0, 0, 7*n-(int(day.Weekday())+6)%7)
+		return first, first.AddDate(0, 0, 6)
+	case "month":
+		first = month.AddDate(0, n, 0)
+		return first, first.AddDate(0, 1, -1)
+	case "quarter":
+		first = month.AddDate(0, 3*n-(int(month.Month())-1)%3, 0)
+		return first, first.AddDate(0, 3, -1)
+	}
+	first = time.Date(day.Year()+n, 1, 1, 0, 0, 0, 0, time.UTC)
+	return first, first.AddDate(1, 0, -1)
 }
 
 func back(now time.Time, n int, unit string) time.Time {
