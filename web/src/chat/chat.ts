@@ -473,6 +473,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   /** Likewise, but until it is settled, the session can be made again as it was. */
   async #make(id: string): Promise<string> {
+    // A session that is still being opened is there already, unless nobody knows it.
+    if (!this.state.known[id]?.server && this.state.opened.id === id && this.state.opened.phase === "loading") await this.#lookUp(id);
     const have = this.state.known[id]?.server;
     if (have !== undefined) return have;
     const { entities } = this.#wishes.of(id);

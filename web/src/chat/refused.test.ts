@@ -139,3 +139,15 @@ test("a later message that is refused leaves the session as it is", async () => 
   expect([server.sessions.size, shown()]).toEqual([1, [["What grows?", "completed"]]]);
   expect(opened().back?.text).toBe("And?");
 });
+
+test("a message to a session that is still being opened by its address goes into it", async () => {
+  await chat.send("What grows?");
+  await settle();
+  const id = [...server.sessions.keys()][0] ?? "";
+  const other = new Listed({ client: createClient("http://parley.test/", server.fetch), app: "chaos", uuid: () => "uuid-other", schedule: (f) => queueMicrotask(f) }, { title: "", greeting: "", placeholder: "", pin: "" });
+  await Promise.all([other.open(id), other.send("And what else?")]);
+  await settle();
+  expect([...server.sessions.keys()]).toEqual([id]);
+  expect(made.length).toBe(1);
+  other.close();
+});
