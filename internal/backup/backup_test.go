@@ -247,8 +247,8 @@ func TestDamaged(t *testing.T) {
 			t.Helper()
 			bad, back := filepath.Join(t.TempDir(), name), filepath.Join(t.TempDir(), "back")
 			must(t, os.WriteFile(bad, body, 0o600))
-			if _, err := backup.Restore(ctx, bad, back); err == nil {
-				t.Errorf("%s, %s: restored", name, what)
+			if _, err := backup.Restore(ctx, bad, back); parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(err.Error(), "damaged or incomplete") {
+				t.Errorf("%s, %s: got %v", name, what, err)
 			}
 			if left, err := os.ReadDir(filepath.Dir(back)); err != nil || len(left) > 0 {
 				t.Errorf("%s, %s: it left %v, %v", name, what, left, err)

@@ -142,6 +142,20 @@ func extract(ctx context.Context, in io.Reader, dir string) (c Contents, err err
 	return c, syncDir(dir)
 }
 
+// source is a reader that keeps its error, which is the backup's and not the disk's.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
 // put writes one entry.
 func put(root *os.Root, in io.Reader, h *tar.Header) (f File, err error) {
 	name := strings.TrimSuffix(h.Name, "/")
@@ -165,10 +179,12 @@ func put(root *os.Root, in io.Reader, h *tar.Header) (f File, err error) {
 		if err != nil {
 			return f, fmt.Errorf("restore %s: %w", name, err)
 		}
-		sum := sha256.New()
-		f.Size, err = io.Copy(io.MultiWriter(out, sum), in)
+		sum, from := sha256.New(), &source{r: in}
+		f.Size, err = io.Copy(io.MultiWriter(out, sum), from)
 		f.SHA256 = hex.EncodeToString(sum.Sum(nil))
-		if err := errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); err != nil {
+		if err := errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); from.err != nil {
+			return f, bad("%s: %w", name, from.err)
+		} else if err != nil {
 			return f, fmt.Errorf("restore %s: %w", name, err)
 		}
 		if err := root.Chtimes(name, h.ModTime, h.ModTime); err != nil {
