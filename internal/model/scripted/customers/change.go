@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley/internal/pattern"
 )
@@ -203,7 +204,7 @@ var (
 	town      = pattern.New(`\b(?i:in|for) (\p{Lu}[\p{L}.'-]*(?:\s+\p{Lu}[\p{L}.'-]*)*)`)
 	jobs      = pattern.New(`(?i),? (?:who is|as|is) (?:an? |the |their )?([\p{L} ]+?)(?: (?:at|of|in|with)\b|,|$)`)
 	lookedBy  = pattern.New(`(?i)\b(?:owned by|assigned to|owner:?) (\p{L}+(?: \p{Lu}\p{L}+)?)`)
-	dueOn     = pattern.New(`(?i)\b(?:due|until|deadline)(?: on| by)? (\d{4}-\d\d-\d\d)`)
+	dueOn     = pattern.New(`(?i)\b(?:due|until|deadline)(?: on| by)? (\d{4}-\d\d-\d\d|\d{1,2}\.? (?:January|February|March|April|May|June|July|August|September|October|November|December)(?: \d{4})?)`)
 )
 
 func (u *turn) make(resource, text string) (string, bool) {
@@ -229,6 +230,9 @@ func (u *turn) make(resource, text string) (string, bool) {
 	for i, part := range between.Split(rest, -1) {
 		if part = strings.TrimSpace(part); i > 0 && nameOnly.MatchString(part) && can("city") && want["city"] == "" && countries[strings.ToLower(part)] == "" {
 			want["city"] = part
+		}
+		if country := countries[strings.ToLower(part)]; i > 0 && country != "" && can("country") {
+			want["country"] = country
 		}
 		if p := aProperty.FindStringSubmatch(strings.TrimSpace(part)); p != nil && want[fieldName(p[1])] == "" {
 			want[fieldName(p[1])] = strings.Trim(strings.TrimSpace(p[2]), `"`)
@@ -270,12 +274,15 @@ func (u *turn) make(resource, text string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	with := ""
+	with, left := "", ""
 	if words != "" {
 		with = " with " + words
 	}
-	return u.write("POST", r.path(), "Create the "+noun(resource, 1)+" "+want["name"], "Creates a "+noun(resource, 1)+with+".", body, func(a record) string {
-		return fmt.Sprintf("Created the %s **%s** (`%s`)%s.", noun(resource, 1), oneLine(a.text("name")), a.text("id"), with)
+	if list := unused(rest, want); len(list) > 0 {
+		left = " I did not use “" + strings.Join(list, "”, “") + "”."
+	}
+	return u.write("POST", r.path(), "Create the "+noun(resource, 1)+" "+want["name"], "Creates a "+noun(resource, 1)+with+"."+left, body, func(a record) string {
+		return fmt.Sprintf("Created the %s **%s** (`%s`)%s.", noun(resource, 1), oneLine(a.text("name")), a.text("id"), with) + left
 	})
 }
 
@@ -334,6 +341,16 @@ func (u *turn) body(r *resource, request string, want map[string]string) (body m
 			n := amount(m[1], m[2])
 			body[field], value = n, grouped(n)
 		case strings.HasPrefix(v.kind, "day"):
+			for _, form := range []string{"2 January 2006", "2 January"} {
+				if at, err := time.Parse(form, strings.ReplaceAll(value, ".", "")); err == nil {
+					if at.Year() == 0 {
+						if at = at.AddDate(u.Now.Year(), 0, 0); at.Before(u.Now) {
+							at = at.AddDate(1, 0, 0)
+						}
+					}
+					value = at.Format(time.DateOnly)
+				}
+			}
 			switch strings.ToLower(value) {
 			case "today":
 				value = u.Now.Format("2006-01-02")

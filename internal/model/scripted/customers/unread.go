@@ -114,3 +114,20 @@ func (u *turn) holding(a *asked) (found, ok bool) {
 
 // nameless are words that mean something else than records that have them.
 var nameless = pattern.New(`^(?:why|else|both|except|besides|rather|instead|never|always|often|usually|percent.*|pays?|paid|notes?|leads?|compan(?:y|ies)|projects?|phone|telephone|e?-?mails?|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|yesterday|.* .*)$`)
+
+var properties = words("email e-mail mail phone telephone number address title job role score value city country source status company owner project domain website industry size plan region target description deadline due date name person date's campaign account contact prospect deal")
+
+// unused are the words of a request to make something that are in none of its fields.
+func unused(text string, fields map[string]string) (left []string) {
+	var in strings.Builder
+	for _, v := range fields {
+		in.WriteString(strings.ToLower(v) + " ")
+	}
+	for _, w := range aWord.FindAllString(text, -1) {
+		w = strings.TrimRight(strings.ToLower(w), ".'&-")
+		if !fill[w] && !properties[w] && countries[w] == "" && strings.ContainsFunc(w, isLetter) && !strings.Contains(in.String(), w) && !slices.Contains(left, w) {
+			left = append(left, w)
+		}
+	}
+	return left[:min(len(left), 5)]
+}

@@ -147,7 +147,7 @@ var (
 	longAgo  = pattern.New(`(?i)(?:not|nobody|no one|n't)\b.*\b(?:contacted|spoken|talked|heard|touched|called)\b.*?(?:for|in|since)(?: the last| the past| more than| over)? (\d+|two|three|four|six|a) (day|week|month)s?`)
 	compare  = pattern.New(`(?i)\b(score|value|worth|revenue|active users?|users|target)s?\b(?: is| are| of)?\s*(?:(above|over|more than|greater than|higher than|bigger than|at least|from|>=?|below|under|less than|lower than|at most|up to|<=?))\s*(?:€|eur )?\s*([\d.,]+)\s*(k|m|thousand|million)?`)
 	counted  = pattern.New(`(?i)\b(above|over|more than|at least|below|under|less than|fewer than|at most)\s+(\d[\d.,]*)\s*(k|m|thousand|million)?\s*(€|euros?|eur|active users|users)`)
-	top      = pattern.New(`(?i)\b(?:top|best|first|biggest|largest|smallest|cheapest|worst|lowest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:\w+ )?(?:best|biggest|largest|smallest|cheapest|worst|weakest|lowest|most|highest|newest|latest|oldest|strongest|hottest|top)\b`)
+	top      = pattern.New(`(?i)\b(?:top|best|first|biggest|largest|smallest|cheapest|worst|lowest|most valuable|highest|newest|latest|last|oldest|most recent|strongest|hottest|most promising) (\d+|two|three|four|five|six|seven|eight|nine|ten)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:\w+ )?(?:best|biggest|largest|smallest|cheapest|worst|weakest|lowest|most|highest|newest|latest|oldest|strongest|hottest|top)\b|\b(\d+|two|three|four|five|six|seven|eight|nine|ten) (?:\w+ )?(?:leads|deals|companies|projects|notes) (?:with|that have) (?:the )?(?:highest|lowest|most|best|largest|smallest)\b`)
 	orders   = pattern.New(`(?i)\b(?:sort(?:ed)?|order(?:ed)?|rank(?:ed)?|by)(?: (?:them|it|these))?(?: by| after)? (score|value|name|city|country|status|last contact|due date|created|creation|active users|target|date)\b(?: (?:first|descending|ascending))?`)
 	quoted   = pattern.New(`"([^"]+)"`)
 	mention  = pattern.New(`(?i)\b(?:mention(?:ing|s)?|contain(?:ing|s)?|saying|that say|with the words?|matching|talk(?:ing)? about|called|named)\s+(.+)$`)
@@ -456,7 +456,7 @@ func (q *query) order(r *resource, lower string) {
 		}
 	}
 	if m := top.FindStringSubmatch(lower); m != nil {
-		q.most = numberOf(m[1] + m[2])
+		q.most = numberOf(m[1] + m[2] + m[3])
 	} else if pattern.New(`\b(?:which|what|who)\b.*\b(?:lead|deal|company|project|note)\b.*\b(?:most|best|biggest|largest|highest|newest|oldest|latest|first|worst|lowest)\b`).MatchString(lower) || pattern.New(`\bthe (?:best|biggest|largest|newest|oldest|latest|cheapest|smallest|worst|lowest|highest|strongest|hottest|most \w+) (?:\w+ )?(?:lead|deal|company|project|note)\b`).MatchString(lower) {
 		q.most = 1
 	}
