@@ -304,6 +304,10 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 			return row, nil, err
 		case parley.StatusRunning:
 			return *turnInfo(s.state), s.changed, nil
+		case parley.StatusWaiting:
+			if s.run != nil && t.Stop != nil {
+				return *turnInfo(s.state), s.changed, nil // it waits for nobody any more: it is being stopped
+			}
 		}
 		return *turnInfo(s.state), nil, nil
 	}
