@@ -123,14 +123,14 @@ func TestChat_major(t *testing.T) {
 		at.shows("Taken back:", "Which meetings are there?", "1 ")
 		at.types("\r")
 		at.until("it is taken back", func(screen string) bool {
-			return strings.Contains(screen, "❯ Which meetings are there?") && !strings.Contains(screen, "on call next week, which") && !strings.Contains(screen, "Taken back:")
+			return strings.Contains(screen, "❯ Which meetings are there?") && strings.Contains(screen, "  taken back") && !strings.Contains(screen, "Taken back:")
 		})
 		at.types("\x15") // the message is back to be written anew
 		says("/undo")
 		at.shows("Brought back:", "Undo it")
 		at.types("\r")
 		at.until("it is back", func(screen string) bool {
-			return strings.Contains(screen, "on call next week, which is week") && !strings.Contains(screen, "Undo it")
+			return strings.Contains(screen, "on call next week, which is week") && !strings.Contains(screen, "  taken back") && !strings.Contains(screen, "Undo it")
 		})
 		if got := commits(t, p); !slices.Equal(got, after) {
 			t.Errorf("%s: after going back the commits are %q", c.runtime, got)
